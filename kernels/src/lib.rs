@@ -1,1 +1,52 @@
-//! Placeholder.
+//! Kernels for language models on a CPU, picked at run time for the processor at hand: AVX-512 with VNNI, AVX2,
+//! NEON, plain Rust. Everything is a method of [`Cpu`], which owns an instruction set and a pool of threads.
+//!
+//! - Weights: [`BlockFormat`] reads the blocks of GGUF files; [`TiledMatrix`] holds them in tiles of 16 outputs, in
+//!   8, 5 or 4 bits; [`Linear`] is a layer of such matrices. [`F32Matrix`] keeps single precision.
+//! - Products: [`Cpu::quantize_rows`] rounds activations to 8 bits, [`Cpu::linear`] multiplies.
+//!
+//! Activations are row-major `[rows, width]` in single precision. **The result of a row is the same bit for bit
+//! whatever other rows share the call and however many threads take part**; it differs between instruction sets
+//! within the rounding of single precision.
+//!
+//! ```
+//! use kernels::{Cpu, Linear, OutMode, QuantizedRows, TiledMatrix};
+//!
+//! let cpu = Cpu::new(Some(2))?;
+//! let weights: Vec<f32> = (0..3 * 32).map(|at| at as f32 / 96.0).collect();
+//! let layer = Linear::new(vec![TiledMatrix::from_f32(3, 32, &weights)?], None)?;
+//! let mut x = QuantizedRows::new();
+//! cpu.quantize_rows(&[1.0; 2 * 32], 32, &mut x);
+//! let mut out = [0.0; 2 * 3];
+//! cpu.linear(&layer, &x, &mut out, OutMode::Write);
+//! let exact: f32 = weights[..32].iter().sum();
+//! assert!((out[0] / exact - 1.0).abs() < 0.01);
+//! # Ok::<(), kernels::KernelError>(())
+//! ```
+//!
+//! This crate knows no model, no file format beyond the layout of weight blocks, and no scheduling.
+
+mod block;
+mod cpu;
+mod error;
+mod f32_matrix;
+mod gemm;
+mod isa;
+mod linear;
+mod memory;
+mod output;
+mod pool;
+mod quantize;
+mod tile;
+mod topology;
+
+pub use block::BlockFormat;
+pub use cpu::Cpu;
+pub use error::KernelError;
+pub use f32_matrix::F32Matrix;
+pub use isa::Isa;
+pub use linear::{Linear, OutMode};
+pub use memory::{HugeBuffer, SharedBytes};
+pub use pool::ThreadPool;
+pub use quantize::QuantizedRows;
+pub use tile::{TileKind, TilePolicy, TiledMatrix};

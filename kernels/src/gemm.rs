@@ -1,0 +1,27 @@
+//! The product of one tile of weights with one panel of activations.
+
+use crate::Isa;
+use crate::quantize::Panel;
+use crate::tile::{COLUMNS, Tile};
+
+mod scalar;
+
+/// Rows of the largest panel of any instruction set.
+pub(crate) const MAX_PANEL: usize = 12;
+
+/// Sums of one tile and one panel, before the matrix's gain, `[row][column]`.
+pub(crate) type Sums = [[f32; COLUMNS]; MAX_PANEL];
+
+/// Rows a kernel takes at once.
+pub(crate) fn panel_rows(isa: Isa) -> usize {
+    match isa {
+        Isa::Avx512Vnni => MAX_PANEL,
+        Isa::Scalar | Isa::Avx2 | Isa::Neon => 4,
+    }
+}
+
+/// Writes the sums of the panel's rows. Along k, blocks are added one after the other, whatever the panel: a row's
+/// sums do not depend on its neighbours.
+pub(crate) fn multiply(_isa: Isa, tile: &Tile<'_>, panel: Panel<'_>, sums: &mut Sums) {
+    scalar::multiply(tile, panel, sums);
+}

@@ -1,0 +1,114 @@
+use crate::memory::LINE;
+
+/// Columns of a tile: one 512-bit vector of 32-bit sums.
+pub(crate) const COLUMNS: usize = 16;
+
+/// Values of a block along k that share a scale.
+pub(crate) const BLOCK: usize = 32;
+
+/// How the weights of a tile are stored. A weight is `scale * (u - offset) - minimum`, with `u` unsigned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum TileKind {
+    /// 8 bits, offset 128: 8.5 bits per weight with the scale.
+    Int8,
+    /// 5 bits, offset 16, nibbles and a plane of fifth bits: 5.5 bits per weight.
+    Int5,
+    /// 4 bits, no offset, with a minimum: 5 bits per weight.
+    Int4Min,
+}
+
+impl TileKind {
+    pub(crate) const ALL: [TileKind; 3] = [TileKind::Int8, TileKind::Int5, TileKind::Int4Min];
+
+    /// What an unsigned weight exceeds the signed one by.
+    pub(crate) fn offset(self) -> u8 {
+        match self {
+            TileKind::Int8 => 128,
+            TileKind::Int5 => 16,
+            TileKind::Int4Min => 0,
+        }
+    }
+
+    /// Bytes of bytes or nibbles for one block of a tile's 16 columns.
+    pub(crate) const fn quant_bytes(self) -> usize {
+        match self {
+            TileKind::Int8 => COLUMNS * BLOCK,
+            TileKind::Int5 | TileKind::Int4Min => COLUMNS * BLOCK / 2,
+        }
+    }
+
+    /// Bytes of fifth bits for one block.
+    pub(crate) const fn plane_bytes(self) -> usize {
+        match self {
+            TileKind::Int5 => COLUMNS * BLOCK / 8,
+            TileKind::Int8 | TileKind::Int4Min => 0,
+        }
+    }
+
+    /// Bytes of half-precision scales for one block.
+    pub(crate) const fn scale_bytes(self) -> usize {
+        2 * COLUMNS
+    }
+
+    /// Bytes of half-precision minima for one block.
+    pub(crate) const fn minimum_bytes(self) -> usize {
+        match self {
+            TileKind::Int4Min => 2 * COLUMNS,
+            TileKind::Int8 | TileKind::Int5 => 0,
+        }
+    }
+}
+
+/// Where the sections of a tiled matrix lie: quants, planes, scales, minima, each `[tile][block]` and each beginning
+/// on a cache line, so that a kernel reads a few plain streams.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Layout {
+    pub(crate) kind: TileKind,
+    pub(crate) tiles: usize,
+    pub(crate) blocks: usize,
+}
+
+impl Layout {
+    pub(crate) fn new(kind: TileKind, n: usize, k: usize) -> Layout {
+        Layout {
+            kind,
+            tiles: n.div_ceil(COLUMNS),
+            blocks: k / BLOCK,
+        }
+    }
+
+    /// Bytes each section takes for one tile.
+    pub(crate) fn tile_bytes(&self) -> [usize; 4] {
+        let kind = self.kind;
+        [
+            kind.quant_bytes(),
+            kind.plane_bytes(),
+            kind.scale_bytes(),
+            kind.minimum_bytes(),
+        ]
+        .map(|bytes| bytes * self.blocks)
+    }
+
+    /// Where each section begins.
+    pub(crate) fn starts(&self) -> [usize; 4] {
+        let [quants, planes, scales, _] = self.section_bytes();
+        [0, quants, quants + planes, quants + planes + scales]
+    }
+
+    /// Bytes of all sections.
+    pub(crate) fn bytes(&self) -> usize {
+        self.section_bytes().iter().sum()
+    }
+
+    fn section_bytes(&self) -> [usize; 4] {
+        self.tile_bytes()
+            .map(|bytes| (bytes * self.tiles).next_multiple_of(LINE))
+    }
+}
+
+/// Where the value at `at` along k of column `column` lies in a block: 8 groups of four values, each group a vector
+/// of 16 columns by 4 values, as `vpdpbusd` takes them. An index into 512 bytes; for nibbles the groups 4..8 are the
+/// high halves of groups 0..4.
+pub(crate) fn place(column: usize, at: usize) -> usize {
+    at / 4 * (4 * COLUMNS) + column * 4 + at % 4
+}
