@@ -3,6 +3,7 @@
 mod assemble;
 mod cli;
 mod commands;
+mod interrupt;
 mod output;
 mod progress;
 

@@ -1,11 +1,20 @@
 //! The only place that writes to stdout, and the one line of an error on stderr.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "this module is the program's voice")]
 
+use std::io::Write;
+
 use serde::Serialize;
 
 /// One line on stdout.
 pub(crate) fn line(text: impl AsRef<str>) {
     println!("{}", text.as_ref());
+}
+
+/// Text without an end of line, shown at once.
+pub(crate) fn piece(text: &str) {
+    print!("{text}");
+    // A closed stdout ends the next line's print.
+    let _ = std::io::stdout().flush();
 }
 
 /// One JSON value on one line of stdout.

@@ -33,3 +33,26 @@ fn every_command_is_in_the_readme() {
         assert!(readme.contains(&format!("mneme {name}")), "`mneme {name}` is missing in README.md");
     }
 }
+
+/// Paths in backticks that begin with a folder of ours.
+fn paths(text: &str) -> Vec<&str> {
+    let folders = ["agents/", "retrieval/", "engine/", "kernels/", "weights/", "benches/", "src/", "tests/", "docs/", "data/"];
+    text.split('`').skip(1).step_by(2).filter(|code| folders.iter().any(|folder| code.starts_with(folder))).collect()
+}
+
+#[test]
+fn every_path_in_the_documents_exists() {
+    for document in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"] {
+        let text = read(document);
+        for path in paths(&text) {
+            let path = path.split(['{', '*', ' ']).next().unwrap_or_default();
+            let full = format!("{}/{path}", env!("CARGO_MANIFEST_DIR"));
+            assert!(fs::exists(&full).unwrap_or(false), "{document} names {path}, which is not there");
+        }
+    }
+}
+
+#[test]
+fn paths_are_found_in_backticks() {
+    assert_eq!(paths("see `src/main.rs`, `cargo x` and `agents/prompts/*.md`"), ["src/main.rs", "agents/prompts/*.md"]);
+}

@@ -1,0 +1,74 @@
+//! Where engine, retrieval and agents meet: loads what a command needs.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use engine::{BertEmbedder, Cpu, Engine, EngineConfig};
+use engine_contract::Embedder;
+use retrieval::{ConversationId, Memory, Searcher};
+use weights::ModelStore;
+
+use crate::cli::ModelArgs;
+
+const MIB: u64 = 1024 * 1024;
+/// Cached prefixes kept between runs beside a memory: rules and conversation card take a few MiB.
+const PREFIX_BYTES: u64 = 64 * MIB;
+
+/// A language model with the file that keeps its cached prefixes between runs.
+pub(crate) struct Loaded {
+    pub(crate) engine: Engine,
+    prefixes: Option<PathBuf>,
+}
+
+impl Loaded {
+    /// Keeps the cached prefixes for the next run; a failure costs time, not answers.
+    pub(crate) fn keep_prefixes(&self) {
+        let Some(path) = &self.prefixes else { return };
+        if let Err(error) = self.engine.save_prefixes(path, PREFIX_BYTES) {
+            tracing::warn!(%error, "the prefix cache is not kept for the next run");
+        }
+    }
+}
+
+/// The compute context that language model and embedder share.
+pub(crate) fn cpu(threads: Option<usize>) -> Result<Arc<Cpu>> {
+    Ok(Arc::new(Cpu::new(threads)?))
+}
+
+/// Loads the language model; with a memory, cached prefixes of earlier runs are taken in.
+pub(crate) fn language_model(cpu: Arc<Cpu>, args: &ModelArgs, memory: Option<&Path>) -> Result<Loaded> {
+    let files = ModelStore::from_env()?.locate(&args.model)?;
+    let config = EngineConfig {
+        threads: args.threads,
+        kv_bytes: args.kv_mib.saturating_mul(MIB),
+        prefix_cache: !args.no_prefix_cache,
+        ..EngineConfig::default()
+    };
+    let engine = Engine::load_on(cpu, &files, config)
+        .with_context(|| format!("the language model {} cannot be loaded", args.model))?;
+    let prefixes = memory.filter(|_| !args.no_prefix_cache).map(|folder| folder.join("prefixes").join(format!("{}.kv", files.name)));
+    if let Some(path) = &prefixes {
+        engine.load_prefixes(path);
+    }
+    Ok(Loaded { engine, prefixes })
+}
+
+/// Loads an embedder.
+pub(crate) fn embedder(cpu: Arc<Cpu>, name: &str) -> Result<Arc<dyn Embedder>> {
+    let files = ModelStore::from_env()?.locate(name)?;
+    let embedder =
+        BertEmbedder::load(cpu, &files).with_context(|| format!("the embedder {name} cannot be loaded"))?;
+    Ok(Arc::new(embedder))
+}
+
+/// Opens a memory with the embedder it was made with.
+pub(crate) fn searcher(cpu: Arc<Cpu>, memory: &Path, conversation: Option<&str>) -> Result<Searcher> {
+    let memory = Memory::open(memory)?;
+    let embedder = memory.embedder().map(|info| embedder(cpu, &info.name)).transpose()?;
+    let searcher = Searcher::new(memory, embedder)?;
+    Ok(match conversation {
+        Some(id) => searcher.within(&ConversationId::new(id))?,
+        None => searcher,
+    })
+}
