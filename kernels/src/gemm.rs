@@ -1,9 +1,15 @@
+#![expect(
+    unsafe_code,
+    reason = "calls functions compiled for an instruction set found at run time"
+)]
 //! The product of one tile of weights with one panel of activations.
 
 use crate::Isa;
 use crate::quantize::Panel;
 use crate::tile::{COLUMNS, Tile};
 
+#[cfg(target_arch = "x86_64")]
+mod avx512;
 mod scalar;
 
 /// Rows of the largest panel of any instruction set.
@@ -21,7 +27,12 @@ pub(crate) fn panel_rows(isa: Isa) -> usize {
 }
 
 /// Writes the sums of the panel's rows. Along k, blocks are added one after the other, whatever the panel: a row's
-/// sums do not depend on its neighbours.
-pub(crate) fn multiply(_isa: Isa, tile: &Tile<'_>, panel: Panel<'_>, sums: &mut Sums) {
-    scalar::multiply(tile, panel, sums);
+/// sums do not depend on its neighbours. `isa` is one that this processor has.
+pub(crate) fn multiply(isa: Isa, tile: &Tile<'_>, panel: Panel<'_>, sums: &mut Sums) {
+    match isa {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a `Cpu` of this set exists only where the processor has it.
+        Isa::Avx512Vnni => unsafe { avx512::multiply(tile, panel, sums) },
+        _ => scalar::multiply(tile, panel, sums),
+    }
 }

@@ -227,3 +227,6 @@ impl Product<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -170,3 +170,95 @@ fn quantize_block(x: &[f32; BLOCK]) -> [u32; ROW_WORDS] {
     words[BLOCK / 4 + 3] = (scale * sum as f32).to_bits();
     words
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::numbers;
+
+    fn cpus() -> impl Iterator<Item = Cpu> {
+        Isa::ALL
+            .into_iter()
+            .filter(|isa| isa.is_available())
+            .map(|isa| Cpu::with_isa(isa, Some(2)).unwrap())
+    }
+
+    /// The words of one row, block by block.
+    fn words(cpu: &Cpu, x: &[f32], k: usize, row: usize) -> Vec<u32> {
+        let mut rows = QuantizedRows::new();
+        cpu.quantize_rows(x, k, &mut rows);
+        let panels = Panels::new(rows.rows(), gemm::panel_rows(cpu.isa()));
+        let index = (0..panels.count)
+            .find(|index| panels.start(index + 1) > row)
+            .unwrap();
+        let panel = rows.panel(panels, index);
+        let within = row - panels.start(index);
+        panel
+            .words
+            .iter()
+            .skip(within)
+            .step_by(panel.rows)
+            .copied()
+            .collect()
+    }
+
+    #[test]
+    fn panels_are_even_and_cover_all_rows() {
+        let sizes = |rows, max| {
+            let panels = Panels::new(rows, max);
+            (0..panels.count)
+                .map(|index| panels.start(index + 1) - panels.start(index))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(sizes(32, 12), [10, 11, 11]);
+        assert_eq!(sizes(13, 12), [6, 7]);
+        assert_eq!(sizes(12, 12), [12]);
+        assert_eq!(sizes(0, 12), [0; 0]);
+        for rows in 1..200 {
+            let sizes = sizes(rows, 12);
+            assert_eq!(sizes.iter().sum::<usize>(), rows);
+            assert!(sizes.iter().max().unwrap() - sizes.iter().min().unwrap() <= 1);
+        }
+    }
+
+    #[test]
+    fn every_set_gives_the_words_of_the_reference() {
+        for k in [32, 96, 896] {
+            for rows in [1, 3, 13, 30] {
+                let mut x = numbers(k as u64, rows * k);
+                x[0] = 1e-20;
+                x[k - 1] = 3e8;
+                x[rows * k - 32..].fill(0.0);
+                x[(rows - 1) * k..(rows - 1) * k + 32].fill(1e-35);
+                for cpu in cpus() {
+                    for (row, values) in x.chunks(k).enumerate() {
+                        let reference: Vec<u32> = values
+                            .as_chunks::<BLOCK>()
+                            .0
+                            .iter()
+                            .flat_map(quantize_block)
+                            .collect();
+                        assert_eq!(
+                            words(&cpu, &x, k, row),
+                            reference,
+                            "{} row {row} of {rows}",
+                            cpu.isa()
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_block_is_its_integers_scale_and_sums() {
+        let mut x = [0.0; BLOCK];
+        (x[0], x[1], x[2], x[5]) = (2.0, -2.0, 0.5 / 63.5, 1.0);
+        let words = quantize_block(&x);
+        assert_eq!(words[0], 0x0000_817f, "127, -127, and half a step to even");
+        assert_eq!(words[1], 0x0000_4000, "63.5 to even");
+        assert_eq!(f32::from_bits(words[8]), 2.0 / 127.0);
+        assert_eq!((words[9] as i32, words[10] as i32), (-128 * 64, -16 * 64));
+        assert_eq!(f32::from_bits(words[11]), 2.0 / 127.0 * 64.0);
+    }
+}

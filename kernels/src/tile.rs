@@ -299,3 +299,6 @@ fn cut<'a>(rest: &mut &'a mut [u8], len: usize) -> &'a mut [u8] {
     *rest = left;
     piece
 }
+
+#[cfg(test)]
+mod tests;
