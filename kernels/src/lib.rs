@@ -26,27 +26,42 @@
 //!
 //! This crate knows no model, no file format beyond the layout of weight blocks, and no scheduling.
 
+mod activation;
+mod attention;
 mod block;
 mod cpu;
 mod error;
 mod f32_matrix;
 mod gemm;
 mod isa;
+mod kv;
 mod linear;
 mod memory;
+mod norm;
 mod output;
+mod parallel;
 mod pool;
 mod quantize;
+pub mod reference;
+mod rope;
+#[cfg(test)]
+mod samples;
+mod simd;
 mod tile;
 mod topology;
+mod vocab;
 
+pub use attention::{Qkv, Queries};
 pub use block::BlockFormat;
 pub use cpu::Cpu;
 pub use error::KernelError;
 pub use f32_matrix::F32Matrix;
 pub use isa::Isa;
+pub use kv::{BLOCK_TOKENS, KvDtype, KvLayer, KvLayout, KvPool, KvRows, Rows, SequenceRows, Slot};
 pub use linear::{Linear, OutMode};
 pub use memory::{HugeBuffer, SharedBytes};
+pub use norm::Affine;
 pub use pool::ThreadPool;
 pub use quantize::QuantizedRows;
+pub use rope::{RopeHeads, RopeTable};
 pub use tile::{TileKind, TilePolicy, TiledMatrix};
