@@ -231,7 +231,7 @@ proptest! {
     #[test]
     fn attention_agrees_with_its_twin(
         (shape, wanted, seed) in (shapes(), sequences(150), any::<u64>()),
-        cuts in prop::collection::vec((0.0..1.0, 0.0..1.0), 4),
+        cuts in prop::collection::vec((0.0_f64..1.0, 0.0_f64..1.0), 4),
     ) {
         let world = World::new(shape, &wanted, seed);
         let batch: Vec<_> = world.lens.iter().zip(&cuts).enumerate().map(|(sequence, (&len, &(from, to)))| {
