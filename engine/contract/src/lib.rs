@@ -5,6 +5,8 @@
 //!
 //! This crate does not know tensors, devices, files, async runtimes or conversations.
 
+#[cfg(feature = "conformance")]
+pub mod conformance;
 mod embed;
 mod error;
 mod generate;
