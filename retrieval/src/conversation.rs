@@ -1,9 +1,23 @@
 //! A conversation as every part of the product sees it, whatever file it came from.
 
+mod file;
+mod json;
+mod jsonl;
+mod locomo;
+mod longmemeval;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashSet;
 use std::fmt;
 
 use jiff::civil::DateTime;
 use serde::{Deserialize, Serialize};
+
+use crate::RetrievalError;
+
+pub use file::{Format, read_conversations, recognise};
+pub use jsonl::write_jsonl;
 
 macro_rules! string_id {
     ($(#[$doc:meta])* $name:ident) => {
@@ -77,4 +91,59 @@ pub struct Conversation {
     pub id: ConversationId,
     /// In order.
     pub sessions: Vec<Session>,
+}
+
+/// Ids become LMDB keys, which are at most 511 bytes.
+const MAX_ID_BYTES: usize = 400;
+
+impl Conversation {
+    /// Number of turns.
+    #[must_use]
+    pub fn turn_count(&self) -> usize {
+        self.sessions.iter().map(|session| session.turns.len()).sum()
+    }
+
+    /// Checks what every store relies on: at least one turn, ids unique, none empty or longer than 400 bytes.
+    ///
+    /// # Errors
+    /// [`RetrievalError::InvalidConversation`] names the first id that breaks a rule.
+    pub fn validate(&self) -> Result<(), RetrievalError> {
+        let fail = |reason: String| RetrievalError::InvalidConversation {
+            conversation: self.id.to_string(),
+            reason,
+        };
+        check_id("conversation", self.id.as_str()).map_err(fail)?;
+        if self.turn_count() == 0 {
+            return Err(fail("it has no turn, expected at least one".into()));
+        }
+        let (mut sessions, mut turns) = (HashSet::new(), HashSet::new());
+        for session in &self.sessions {
+            check_id("session", session.id.as_str()).map_err(fail)?;
+            if !sessions.insert(&session.id) {
+                return Err(fail(format!(
+                    "session {} occurs twice, expected once",
+                    session.id
+                )));
+            }
+            for turn in &session.turns {
+                check_id("turn", turn.id.as_str()).map_err(fail)?;
+                if !turns.insert(&turn.id) {
+                    return Err(fail(format!("turn {} occurs twice, expected once", turn.id)));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn check_id(what: &str, id: &str) -> Result<(), String> {
+    match id.len() {
+        0 => Err(format!(
+            "it has an empty {what} id, expected at least one character"
+        )),
+        length if length > MAX_ID_BYTES => Err(format!(
+            "a {what} id has {length} bytes, expected at most {MAX_ID_BYTES}"
+        )),
+        _ => Ok(()),
+    }
 }

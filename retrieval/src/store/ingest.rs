@@ -1,0 +1,134 @@
+//! Taking a conversation into the store.
+//!
+//! A conversation is taken in parts of about [`PART_TURNS`] turns. What is missing of a part is found out, embedded
+//! outside any transaction, and then written in one transaction: turns, postings, vectors and word vectors together.
+//! A killed ingest therefore leaves whole parts, and the next one embeds and stores only what is missing.
+
+mod missing;
+mod transaction;
+
+use engine_contract::Embedder;
+
+use self::missing::Missing;
+use self::transaction::Transaction;
+use super::Memory;
+use crate::{Conversation, RetrievalError, Session, Turn};
+
+/// Turns per transaction: enough that commits cost little, few enough that a kill loses little.
+const PART_TURNS: usize = 512;
+
+/// What an ingest is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IngestStage {
+    /// Texts of turns become vectors and are stored; counted in turns of the conversation.
+    Turns,
+    /// New words become vectors; counted in words of the current part.
+    Words,
+    /// The vector index is built; counted in builds.
+    Index,
+}
+
+/// How far an ingest is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IngestProgress {
+    /// What is being done.
+    pub stage: IngestStage,
+    /// Units done.
+    pub done: usize,
+    /// Units in all.
+    pub total: usize,
+}
+
+/// What an ingest did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct IngestReport {
+    /// Sessions that were new.
+    pub sessions_added: usize,
+    /// Turns that were new.
+    pub turns_added: usize,
+    /// Turns whose speaker, text or caption differed from what was stored; they were replaced.
+    pub turns_changed: usize,
+    /// Turns that were stored already.
+    pub turns_present: usize,
+    /// Words that were new to the vocabulary.
+    pub words_added: usize,
+}
+
+impl IngestReport {
+    fn add(&mut self, other: &Self) {
+        self.sessions_added += other.sessions_added;
+        self.turns_added += other.turns_added;
+        self.turns_changed += other.turns_changed;
+        self.turns_present += other.turns_present;
+        self.words_added += other.words_added;
+    }
+}
+
+impl Memory {
+    /// Stores a conversation, or what of it is not stored yet. New sessions go after the stored ones, new turns to the
+    /// end of their session; a turn whose content differs from the stored one replaces it.
+    ///
+    /// # Errors
+    /// [`RetrievalError::InvalidConversation`], [`RetrievalError::EmbedderMismatch`] when `embedder` is not the one
+    /// this memory was made with, [`RetrievalError::DiskFull`], or when the embedder or the store fails. What was
+    /// committed until then stays, and a later call completes it.
+    pub fn ingest(
+        &self,
+        conversation: &Conversation,
+        embedder: Option<&dyn Embedder>,
+        progress: &mut dyn FnMut(IngestProgress),
+    ) -> Result<IngestReport, RetrievalError> {
+        conversation.validate()?;
+        self.check_embedder(embedder.map(Embedder::info))?;
+        let mut report = IngestReport::default();
+        let total = conversation.turn_count();
+        let mut before = 0;
+        for part in parts(conversation) {
+            let mut report_progress = |stage, done, of| {
+                let turns = stage == IngestStage::Turns;
+                let (done, total) = if turns { (before + done, total) } else { (done, of) };
+                progress(IngestProgress { stage, done, total });
+            };
+            let mut missing =
+                self.read(|reading| Missing::find(reading, &conversation.id, &part, self.analyzer()))?;
+            if let Some(embedder) = embedder {
+                missing.embed(embedder, &mut report_progress)?;
+            }
+            let added = self.inner.environment.write(|txn| {
+                let mut transaction = Transaction::begin(self, txn, &conversation.id, &missing)?;
+                for (session, turns) in &part {
+                    transaction.session(session, turns)?;
+                }
+                transaction.finish()
+            })?;
+            report.add(&added);
+            let turns = part.iter().map(|(_, turns)| turns.len()).sum();
+            report_progress(IngestStage::Turns, turns, turns);
+            before += turns;
+        }
+        self.build_vectors(progress)?;
+        Ok(report)
+    }
+}
+
+/// Sessions, each with those of its turns that belong to the part.
+type Part<'a> = Vec<(&'a Session, &'a [Turn])>;
+
+/// Cuts a conversation into parts of at most [`PART_TURNS`] turns; only a session longer than that is cut itself.
+fn parts(conversation: &Conversation) -> Vec<Part<'_>> {
+    let mut parts: Vec<Part<'_>> = Vec::new();
+    let mut room = 0;
+    for session in &conversation.sessions {
+        for turns in session.turns.chunks(PART_TURNS) {
+            if turns.len() > room {
+                parts.push(Vec::new());
+                room = PART_TURNS;
+            }
+            if let Some(part) = parts.last_mut() {
+                part.push((session, turns));
+            }
+            room -= turns.len();
+        }
+    }
+    parts
+}

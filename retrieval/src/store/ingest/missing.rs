@@ -1,0 +1,138 @@
+//! What a part of a conversation would add to the store, and its vectors.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use engine_contract::{EmbedKind, Embedder, EngineError};
+
+use super::{IngestStage, Part};
+use crate::store::records::StoredTurn;
+use crate::store::{QuantisedVector, Reading};
+use crate::text::Analyzer;
+use crate::{ConversationId, RetrievalError, Turn};
+
+/// Texts per call of the embedder; progress is reported between calls.
+const EMBED_BATCH: usize = 64;
+
+/// What a turn is embedded and counted as: `Speaker: text [shares caption]`.
+fn passage(speaker: &str, text: &str, caption: Option<&str>) -> String {
+    match caption {
+        Some(caption) => format!("{speaker}: {text} [shares {caption}]"),
+        None => format!("{speaker}: {text}"),
+    }
+}
+
+impl Turn {
+    pub(crate) fn passage(&self) -> String {
+        passage(&self.speaker, &self.text, self.caption.as_deref())
+    }
+}
+
+impl StoredTurn {
+    pub(in crate::store) fn passage(&self) -> String {
+        passage(&self.speaker, &self.text, self.caption.as_deref())
+    }
+
+    pub(super) fn same_content(&self, turn: &Turn) -> bool {
+        self.speaker == turn.speaker && self.text == turn.text && self.caption == turn.caption
+    }
+}
+
+/// Numbers and single letters have no neighbours in meaning.
+fn is_vocabulary(word: &str) -> bool {
+    word.chars().count() > 1 && !word.chars().any(char::is_numeric)
+}
+
+pub(super) struct Missing {
+    /// Passages of the turns that are new or changed, by turn id.
+    passages: BTreeMap<String, String>,
+    words: BTreeSet<String>,
+    pub(super) turn_vectors: HashMap<String, Vec<f32>>,
+    pub(super) word_vectors: HashMap<String, QuantisedVector>,
+}
+
+impl Missing {
+    pub(super) fn find(
+        reading: &Reading<'_>,
+        conversation: &ConversationId,
+        part: &Part<'_>,
+        analyzer: &Analyzer,
+    ) -> Result<Self, RetrievalError> {
+        let conversation = reading
+            .databases
+            .conversation_ids
+            .get(reading.txn, conversation.as_str())?;
+        let mut missing = Self {
+            passages: BTreeMap::new(),
+            words: BTreeSet::new(),
+            turn_vectors: HashMap::new(),
+            word_vectors: HashMap::new(),
+        };
+        for turn in part.iter().flat_map(|(_, turns)| *turns) {
+            let number = conversation.map(|conversation| reading.turn_number(conversation, &turn.id));
+            if let Some(number) = number.transpose()?.flatten()
+                && reading.stored_turn(number)?.same_content(turn)
+            {
+                continue;
+            }
+            let passage = turn.passage();
+            for word in analyzer.content_words(&passage) {
+                if is_vocabulary(&word) && reading.databases.words.get(reading.txn, &word)?.is_none() {
+                    missing.words.insert(word);
+                }
+            }
+            missing.passages.insert(turn.id.to_string(), passage);
+        }
+        Ok(missing)
+    }
+
+    pub(super) fn embed(
+        &mut self,
+        embedder: &dyn Embedder,
+        progress: &mut dyn FnMut(IngestStage, usize, usize),
+    ) -> Result<(), RetrievalError> {
+        // Texts of like length share a batch without padding.
+        let mut passages: Vec<(&String, &String)> = self.passages.iter().collect();
+        passages.sort_by_key(|(_, text)| text.len());
+        let mut done = 0;
+        for batch in passages.chunks(EMBED_BATCH) {
+            let vectors = embed(embedder, batch.iter().map(|(_, text)| text.as_str()).collect())?;
+            self.turn_vectors
+                .extend(batch.iter().map(|(id, _)| (*id).clone()).zip(vectors));
+            done += batch.len();
+            progress(IngestStage::Turns, done, passages.len());
+        }
+        let words: Vec<&String> = self.words.iter().collect();
+        let mut done = 0;
+        for batch in words.chunks(EMBED_BATCH) {
+            let vectors = embed(embedder, batch.iter().map(|word| word.as_str()).collect())?;
+            let vectors = vectors.iter().map(|vector| QuantisedVector::new(vector));
+            self.word_vectors
+                .extend(batch.iter().map(|word| (*word).clone()).zip(vectors));
+            done += batch.len();
+            progress(IngestStage::Words, done, words.len());
+        }
+        Ok(())
+    }
+}
+
+/// Embeds passages and holds what comes back against the embedder's own description.
+fn embed(embedder: &dyn Embedder, texts: Vec<&str>) -> Result<Vec<Vec<f32>>, RetrievalError> {
+    let vectors = embedder.embed(&texts, EmbedKind::Passage)?;
+    let dimension = embedder.info().dimension;
+    let is_wrong = |vector: &&Vec<f32>| vector.len() != dimension || vector.iter().any(|v| !v.is_finite());
+    let wrong = vectors.iter().find(is_wrong);
+    if vectors.len() == texts.len() && wrong.is_none() {
+        return Ok(vectors);
+    }
+    let of_them = wrong.map_or(String::new(), |wrong| {
+        format!(", one of them with {} values", wrong.len())
+    });
+    Err(RetrievalError::Embedder(EngineError::Backend {
+        backend: embedder.info().name.clone(),
+        reason: format!(
+            "{} texts gave {} vectors{of_them}; expected one vector of {dimension} finite values per text",
+            texts.len(),
+            vectors.len()
+        ),
+    }))
+}

@@ -1,0 +1,9 @@
+//! From text to index terms: words, stop words, stems.
+
+mod english;
+mod language;
+mod words;
+
+pub(crate) use language::Analyzer;
+pub use language::Language;
+pub(crate) use words::{token_estimate, words};

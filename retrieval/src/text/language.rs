@@ -1,0 +1,119 @@
+//! What depends on the language: stems and stop words.
+
+use std::fmt;
+
+use rust_stemmers::{Algorithm, Stemmer};
+use serde::{Deserialize, Serialize};
+
+use super::{english, words};
+
+/// The language whose stems and stop words an index uses; a store has one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[expect(missing_docs, reason = "the names are the languages' names")]
+pub enum Language {
+    Arabic,
+    Danish,
+    Dutch,
+    #[default]
+    English,
+    Finnish,
+    French,
+    German,
+    Greek,
+    Hungarian,
+    Italian,
+    Norwegian,
+    /// Words are indexed as they are, without stems or stop words.
+    Other,
+    Portuguese,
+    Romanian,
+    Russian,
+    Spanish,
+    Swedish,
+    Tamil,
+    Turkish,
+}
+
+impl Language {
+    fn algorithm(self) -> Option<Algorithm> {
+        Some(match self {
+            Self::Arabic => Algorithm::Arabic,
+            Self::Danish => Algorithm::Danish,
+            Self::Dutch => Algorithm::Dutch,
+            Self::English => Algorithm::English,
+            Self::Finnish => Algorithm::Finnish,
+            Self::French => Algorithm::French,
+            Self::German => Algorithm::German,
+            Self::Greek => Algorithm::Greek,
+            Self::Hungarian => Algorithm::Hungarian,
+            Self::Italian => Algorithm::Italian,
+            Self::Norwegian => Algorithm::Norwegian,
+            Self::Other => return None,
+            Self::Portuguese => Algorithm::Portuguese,
+            Self::Romanian => Algorithm::Romanian,
+            Self::Russian => Algorithm::Russian,
+            Self::Spanish => Algorithm::Spanish,
+            Self::Swedish => Algorithm::Swedish,
+            Self::Tamil => Algorithm::Tamil,
+            Self::Turkish => Algorithm::Turkish,
+        })
+    }
+}
+
+/// Turns text into index terms.
+pub(crate) struct Analyzer {
+    language: Language,
+    stemmer: Option<Stemmer>,
+}
+
+impl fmt::Debug for Analyzer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Analyzer")
+            .field("language", &self.language)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Longer words are cut: they are no words, and LMDB keys are bounded.
+const MAX_WORD_CHARS: usize = 64;
+
+impl Analyzer {
+    pub(crate) fn new(language: Language) -> Self {
+        Self {
+            language,
+            stemmer: language.algorithm().map(Stemmer::create),
+        }
+    }
+
+    /// The words of a text that carry meaning, in order.
+    pub(crate) fn content_words(&self, text: &str) -> Vec<String> {
+        let mut words = words(text);
+        words.retain(|word| !self.is_stop_word(word));
+        words.iter_mut().for_each(cut);
+        words
+    }
+
+    /// The index term of a word.
+    pub(crate) fn stem(&self, word: &str) -> String {
+        match &self.stemmer {
+            Some(stemmer) => stemmer.stem(word).into_owned(),
+            None => word.to_owned(),
+        }
+    }
+
+    /// Whether a word of the text places something in time; known for English only.
+    pub(crate) fn has_time_word(&self, text: &str) -> bool {
+        self.language == Language::English && words(text).iter().any(|word| english::is_time_word(word))
+    }
+
+    fn is_stop_word(&self, word: &str) -> bool {
+        self.language == Language::English && english::is_stop_word(word)
+    }
+}
+
+fn cut(word: &mut String) {
+    if let Some((end, _)) = word.char_indices().nth(MAX_WORD_CHARS) {
+        word.truncate(end);
+    }
+}
