@@ -1,6 +1,9 @@
 //! Runs many questions at once over one model: while one waits for its reply, the others' prompts are already
 //! with the engine, which batches them.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};

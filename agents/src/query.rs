@@ -1,86 +1,20 @@
 //! Queries: when two are the same, and what to search for when the model has no idea.
 
 /// Words that say nothing about what is looked for.
-const STOP_WORDS: [&str; 73] = [
-    "a",
-    "about",
-    "after",
-    "all",
-    "an",
-    "and",
-    "any",
-    "are",
-    "as",
-    "at",
-    "be",
-    "before",
-    "been",
-    "but",
-    "by",
-    "can",
-    "conversation",
-    "did",
-    "do",
-    "does",
-    "enough",
-    "evidence",
-    "excerpt",
-    "excerpts",
-    "for",
-    "from",
-    "had",
-    "has",
-    "have",
-    "her",
-    "his",
-    "how",
-    "if",
-    "in",
-    "information",
-    "is",
-    "it",
-    "its",
-    "kind",
-    "many",
-    "mentioned",
-    "missing",
-    "more",
-    "much",
-    "no",
-    "not",
-    "of",
-    "on",
-    "or",
-    "s",
-    "specific",
-    "that",
-    "the",
-    "their",
-    "there",
-    "they",
-    "this",
-    "to",
-    "type",
-    "was",
-    "were",
-    "what",
-    "when",
-    "where",
-    "which",
-    "who",
-    "whom",
-    "whose",
-    "why",
-    "will",
-    "with",
-    "would",
-    "you",
-];
+const STOP_WORDS: &str = "\
+    a about after all an and any are as at be before been but by can conversation did do does enough \
+    evidence excerpt excerpts for from had has have her his how if in information is it its kind many \
+    mentioned missing more much no not of on or s specific that the their there they this to type was \
+    were what when where which who whom whose why will with would you";
 
 fn words(text: &str) -> impl Iterator<Item = String> + '_ {
     text.split(|c: char| !c.is_alphanumeric())
         .filter(|word| !word.is_empty())
         .map(str::to_lowercase)
+}
+
+fn stop_word(word: &str) -> bool {
+    STOP_WORDS.split(' ').any(|stop| stop == word)
 }
 
 /// Case, punctuation and blanks do not make another query.
@@ -92,7 +26,7 @@ pub(crate) fn normalise(query: &str) -> String {
 pub(crate) fn keywords(texts: &[&str]) -> String {
     let mut kept: Vec<String> = Vec::new();
     for word in texts.iter().flat_map(|text| words(text)) {
-        if !STOP_WORDS.contains(&word.as_str()) && !kept.contains(&word) {
+        if !stop_word(&word) && !kept.contains(&word) {
             kept.push(word);
         }
     }

@@ -1,5 +1,8 @@
 //! What happened on the way to an answer: typed, versioned JSON from which the run can be replayed.
 
+#[cfg(test)]
+mod tests;
+
 use retrieval::Card;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

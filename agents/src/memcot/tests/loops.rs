@@ -1,0 +1,239 @@
+//! The way through the stages.
+
+use super::*;
+use crate::machine::{QueryAction, Stage, Step};
+use crate::{End, Stages};
+
+#[test]
+fn two_rounds_with_every_stage() {
+    let played = play(QUESTION, narrow(), &TWO_ROUNDS);
+    let outcome = played.outcome();
+    assert_eq!(outcome.answer, "18 June 2023");
+    assert!(!outcome.abstained);
+    assert_eq!(ids(&outcome.evidence), ["D2:1"]);
+    assert_eq!(ids(&outcome.accepted), ["D1:2", "D2:1", "D2:3"]);
+    assert_eq!(outcome.iterations, 2);
+    assert_eq!(
+        outcome.usage.generated_tokens,
+        TWO_ROUNDS.iter().map(|reply| reply.len()).sum::<usize>()
+    );
+    let stages: Vec<&str> = played
+        .answered
+        .trace
+        .steps
+        .iter()
+        .map(|step| kind(&step.step))
+        .collect();
+    assert_eq!(
+        stages,
+        [
+            "search", "zoom-in", "window", "zoom-out", "judge", "rewrite", "search", "zoom-in", "window",
+            "zoom-out", "judge", "respond"
+        ]
+    );
+    let queries = ["Rex ran away".to_owned(), "Rex found at the lake".to_owned()];
+    assert!(played.notes().iter().any(
+        |note| matches!(note, Note::Queries { queries: q, action: QueryAction::Decompose } if *q == queries)
+    ));
+}
+
+fn kind(step: &Step) -> &'static str {
+    match step {
+        Step::Search { .. } => "search",
+        Step::Window { .. } => "window",
+        Step::Generate {
+            stage: Stage::ZoomIn, ..
+        } => "zoom-in",
+        Step::Generate {
+            stage: Stage::ZoomOut,
+            ..
+        } => "zoom-out",
+        Step::Generate {
+            stage: Stage::Judge, ..
+        } => "judge",
+        Step::Generate {
+            stage: Stage::Rewrite,
+            ..
+        } => "rewrite",
+        Step::Generate {
+            stage: Stage::Fused, ..
+        } => "fused",
+        Step::Generate {
+            stage: Stage::Respond,
+            ..
+        } => "respond",
+        Step::Finished(_) => "finished",
+    }
+}
+
+#[test]
+fn second_search_shows_only_what_is_new() {
+    let played = play(QUESTION, narrow(), &TWO_ROUNDS);
+    let shown: Vec<&Vec<String>> = played
+        .notes()
+        .into_iter()
+        .filter_map(|note| {
+            if let Note::Shown { ids } = note {
+                Some(ids)
+            } else {
+                None
+            }
+        })
+        .collect();
+    assert!(shown[0].contains(&"D1:2".to_owned()), "{shown:?}");
+    // Zoom-in of the second iteration is the third thing shown.
+    let again: Vec<&String> = shown[2].iter().filter(|id| shown[0].contains(id)).collect();
+    assert_eq!(again, Vec::<&String>::new());
+}
+
+#[test]
+fn an_answer_without_evidence_is_an_honest_no() {
+    let replies = [
+        r#"{"useful": ["D1:2"], "missing": ""}"#,
+        r#"{"answer": "unknown", "evidence": [], "found": false}"#,
+    ];
+    let settings = Settings {
+        max_iterations: 1,
+        zoom_out: false,
+        ..Settings::default()
+    };
+    let played = play(QUESTION, settings, &replies);
+    let outcome = played.outcome();
+    assert!(outcome.abstained);
+    assert_eq!(outcome.answer, "not in the conversation");
+    assert_eq!(ids(&outcome.evidence), Vec::<&str>::new());
+    assert_eq!(ids(&outcome.accepted), ["D1:2"]);
+}
+
+#[test]
+fn nothing_found_ends_without_asking_the_model_for_an_answer() {
+    let replies = [r#"{"action": "rephrase", "queries": ["xylophone lessons"]}"#];
+    let settings = Settings {
+        max_iterations: 2,
+        ..Settings::default()
+    };
+    let played = play("xylophone?", settings, &replies);
+    assert!(played.outcome().abstained);
+    assert_eq!(played.outcome().iterations, 2);
+    assert_eq!(played.requests.len(), 1);
+}
+
+#[test]
+fn without_evidence_the_best_found_turns_are_answered_from() {
+    let replies = [
+        r#"{"useful": [], "missing": "all"}"#,
+        r#"{"answer": "Rex", "evidence": ["D1:2"], "found": true}"#,
+    ];
+    let settings = Settings {
+        max_iterations: 1,
+        ..Settings::default()
+    };
+    let played = play("What is the name of the dog?", settings, &replies);
+    assert_eq!(ids(&played.outcome().evidence), ["D1:2"]);
+    assert_eq!(ids(&played.outcome().accepted), Vec::<&str>::new());
+}
+
+#[test]
+fn answer_that_cites_nothing_rests_on_everything_it_saw() {
+    let replies = [
+        r#"{"useful": ["D2:1", "D1:2"], "missing": ""}"#,
+        r#"{"answer": "Rex", "evidence": [], "found": true}"#,
+    ];
+    let settings = Settings {
+        max_iterations: 1,
+        zoom_out: false,
+        ..Settings::default()
+    };
+    let played = play(QUESTION, settings, &replies);
+    assert_eq!(ids(&played.outcome().evidence), ["D1:2", "D2:1"]);
+}
+
+#[test]
+fn fill_shows_the_responder_more_than_was_picked() {
+    let replies = [
+        r#"{"useful": ["D2:1"], "missing": ""}"#,
+        r#"{"answer": "x", "evidence": ["D1:2"], "found": true}"#,
+    ];
+    let settings = Settings {
+        max_iterations: 1,
+        zoom_out: false,
+        fill_tokens: 500,
+        ..Settings::default()
+    };
+    let played = play(QUESTION, settings, &replies);
+    assert_eq!(ids(&played.outcome().evidence), ["D1:2"]);
+    assert_eq!(ids(&played.outcome().accepted), ["D2:1"]);
+}
+
+#[test]
+fn fused_makes_one_call_per_iteration() {
+    let replies = [
+        r#"{"useful": ["D1:2"], "missing": "the day", "enough": false, "queries": ["Rex ran away"]}"#,
+        r#"{"useful": ["D2:1"], "missing": "", "enough": true, "queries": []}"#,
+        r#"{"answer": "18 June 2023", "evidence": ["D2:1"], "found": true}"#,
+    ];
+    let settings = Settings {
+        stages: Stages::Fused,
+        ..narrow()
+    };
+    let played = play("What about the dog adopted by Bob?", settings, &replies);
+    assert_eq!(played.outcome().answer, "18 June 2023");
+    assert_eq!(played.outcome().iterations, 2);
+    assert_eq!(ids(&played.outcome().accepted), ["D1:2", "D2:1"]);
+}
+
+#[test]
+fn ablations_leave_their_stage_out() {
+    let replies = [
+        r#"{"useful": ["D1:2"], "missing": ""}"#,
+        r#"{"support": [], "missing": "the day", "enough": false}"#,
+        r#"{"action": "prune", "queries": ["Rex ran away"]}"#,
+        r#"{"useful": ["D2:1"], "missing": ""}"#,
+        r#"{"support": [], "missing": "", "enough": true}"#,
+        r#"{"answer": "x", "evidence": ["D2:1"], "found": true}"#,
+    ];
+    let settings = Settings {
+        zoom_out: false,
+        episodic: false,
+        ..narrow()
+    };
+    let played = play(QUESTION, settings, &replies);
+    assert_eq!(played.outcome().answer, "x");
+    let prompts: String = played.parts().concat().concat();
+    assert!(!prompts.contains("looked for"), "the episodic memory is off");
+    let on = play(QUESTION, narrow(), &TWO_ROUNDS);
+    assert!(on.parts().concat().concat().contains("looked for"));
+}
+
+#[test]
+fn rag_is_one_search_and_one_call() {
+    let replies = [r#"{"answer": "Rex", "evidence": ["D1:2"], "found": true}"#];
+    let played = play_method(
+        "What is the name of Bob's dog?",
+        Method::Rag(crate::RagSettings::default()),
+        &replies,
+    );
+    let outcome = played.outcome();
+    assert_eq!(
+        (outcome.answer.as_str(), outcome.iterations, played.requests.len()),
+        ("Rex", 1, 1)
+    );
+    assert_eq!(ids(&outcome.evidence), ["D1:2"]);
+    assert!(matches!(played.answered.trace.end, End::Finished(_)));
+}
+
+#[test]
+fn bad_settings_and_empty_questions_are_refused_by_name() {
+    let card = retrieval::Card::default();
+    let settings = Settings {
+        max_iterations: 0,
+        ..Settings::default()
+    };
+    let error = crate::Memcot::new(Question::new("x"), settings, card.clone()).unwrap_err();
+    assert_eq!(error.to_string(), "setting max_iterations is 0, expected 1 to 32");
+    let error = crate::Memcot::new(Question::new("  "), Settings::default(), card).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the question is empty; ask in at least one word"
+    );
+}
