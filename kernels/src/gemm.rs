@@ -9,6 +9,8 @@ use crate::quantize::Panel;
 use crate::tile::{COLUMNS, Tile};
 
 #[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
 mod avx512;
 mod scalar;
 
@@ -33,6 +35,9 @@ pub(crate) fn multiply(isa: Isa, tile: &Tile<'_>, panel: Panel<'_>, sums: &mut S
         #[cfg(target_arch = "x86_64")]
         // SAFETY: a `Cpu` of this set exists only where the processor has it.
         Isa::Avx512Vnni => unsafe { avx512::multiply(tile, panel, sums) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: as above.
+        Isa::Avx2 => unsafe { avx2::multiply(tile, panel, sums) },
         _ => scalar::multiply(tile, panel, sums),
     }
 }

@@ -1,6 +1,14 @@
+#![expect(
+    unsafe_code,
+    reason = "calls functions compiled for an instruction set found at run time"
+)]
+
 use crate::gemm;
 use crate::tile::BLOCK;
 use crate::{Cpu, Isa};
+
+#[cfg(target_arch = "x86_64")]
+mod avx512;
 
 /// Words of 32 bits a row takes in a block: eight of four values each, the scale, the sum times -128, the sum times
 /// -16, and the scale times the sum.
@@ -129,11 +137,31 @@ impl Cpu {
 }
 
 /// Quantises the rows of one panel.
-fn pack(_isa: Isa, x: &[f32], k: usize, words: &mut [u32]) {
+fn pack(isa: Isa, x: &[f32], k: usize, words: &mut [u32]) {
+    match isa {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a `Cpu` of this set exists only where the processor has it.
+        Isa::Avx512Vnni => unsafe { avx512::pack(x, k, words) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: as above.
+        Isa::Avx2 => unsafe { avx2_pack(x, k, words) },
+        _ => scalar_pack(x, k, words),
+    }
+}
+
+/// The reference, left to the compiler to vectorise.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn avx2_pack(x: &[f32], k: usize, words: &mut [u32]) {
+    scalar_pack(x, k, words);
+}
+
+#[inline(always)]
+fn scalar_pack(x: &[f32], k: usize, words: &mut [u32]) {
     let rows = x.len() / k;
     for (row, x) in x.chunks_exact(k).enumerate() {
-        for (block, x) in x.as_chunks::<BLOCK>().0.iter().enumerate() {
-            let words = &mut words[block * ROW_WORDS * rows..][..ROW_WORDS * rows];
+        let blocks = words.chunks_exact_mut(ROW_WORDS * rows);
+        for (x, words) in x.as_chunks::<BLOCK>().0.iter().zip(blocks) {
             for (at, word) in quantize_block(x).into_iter().enumerate() {
                 words[at * rows + row] = word;
             }
@@ -144,6 +172,17 @@ fn pack(_isa: Isa, x: &[f32], k: usize, words: &mut [u32]) {
 /// A magnitude below which a block counts as zero: its reciprocal would overflow.
 const TINY: f32 = 1e-30;
 
+/// What an integer of a block stands for, and what a value is multiplied with to become one.
+#[inline]
+fn scale_and_inverse(largest: f32) -> (f32, f32) {
+    match largest {
+        ordinary if (TINY..=f32::MAX).contains(&ordinary) => (ordinary / 127.0, 127.0 / ordinary),
+        tiny if tiny < TINY => (0.0, 0.0),
+        _ => (f32::NAN, 0.0),
+    }
+}
+
+#[inline(always)]
 fn quantize_block(x: &[f32; BLOCK]) -> [u32; ROW_WORDS] {
     // Magnitudes compare as their bits do, and NaN is above all: it must not be lost.
     let largest = f32::from_bits(
@@ -152,11 +191,7 @@ fn quantize_block(x: &[f32; BLOCK]) -> [u32; ROW_WORDS] {
             .max()
             .unwrap_or(0),
     );
-    let (scale, inverse) = match largest {
-        ordinary if (TINY..=f32::MAX).contains(&ordinary) => (ordinary / 127.0, 127.0 / ordinary),
-        tiny if tiny < TINY => (0.0, 0.0),
-        _ => (f32::NAN, 0.0),
-    };
+    let (scale, inverse) = scale_and_inverse(largest);
     let mut words = [0; ROW_WORDS];
     let mut sum = 0_i32;
     for (at, &value) in x.iter().enumerate() {

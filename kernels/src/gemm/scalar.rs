@@ -2,23 +2,34 @@ use super::Sums;
 use crate::quantize::{Panel, ROW_WORDS};
 use crate::tile::{BLOCK, COLUMNS, Tile};
 
-/// The reference: for each block, an exact integer product, scaled and added in order.
+/// The reference: for each block, an exact integer product, then one fused multiply-add with the product of both
+/// scales (and one with the minimum), in order. The other sets do the same and give the same bits.
 pub(super) fn multiply(tile: &Tile<'_>, panel: Panel<'_>, sums: &mut Sums) {
-    sums[..panel.rows].fill([0.0; COLUMNS]);
-    for (block, words) in panel.words.chunks_exact(ROW_WORDS * panel.rows).enumerate() {
-        for column in 0..COLUMNS {
-            let weights: [i32; BLOCK] = std::array::from_fn(|at| {
-                i32::from(tile.quant(block, column, at)) - i32::from(tile.kind.offset())
-            });
-            let (scale, minimum) = (tile.scale(block, column), tile.minimum(block, column));
-            for (row, sums) in sums[..panel.rows].iter_mut().enumerate() {
-                let word = |at: usize| words[at * panel.rows + row];
-                let product: i32 = (0..BLOCK)
-                    .map(|at| weights[at] * i32::from((word(at / 4) >> (at % 4 * 8)) as i8))
-                    .sum();
-                sums[column] += product as f32 * (scale * f32::from_bits(word(BLOCK / 4)));
-                sums[column] -= minimum * f32::from_bits(word(BLOCK / 4 + 3));
+    let rows = panel.rows;
+    sums[..rows].fill([0.0; COLUMNS]);
+    for (block, words) in panel.words.chunks_exact(ROW_WORDS * rows).enumerate() {
+        let weights: [[i16; BLOCK]; COLUMNS] = std::array::from_fn(|column| signed(tile, block, column));
+        let scales: [f32; COLUMNS] = std::array::from_fn(|column| tile.scale(block, column));
+        for (row, sums) in sums[..rows].iter_mut().enumerate() {
+            let word = |at: usize| words[at * rows + row];
+            let x: [i16; BLOCK] = std::array::from_fn(|at| i16::from((word(at / 4) >> (at % 4 * 8)) as i8));
+            for (column, sum) in sums.iter_mut().enumerate() {
+                let terms = weights[column]
+                    .iter()
+                    .zip(&x)
+                    .map(|(w, x)| i32::from(*w) * i32::from(*x));
+                let product = terms.sum::<i32>() as f32;
+                *sum = product.mul_add(scales[column] * f32::from_bits(word(BLOCK / 4)), *sum);
+                if tile.kind.minimum_bytes() > 0 {
+                    let minimum = tile.minimum(block, column);
+                    *sum = f32::from_bits(word(BLOCK / 4 + 3)).mul_add(-minimum, *sum);
+                }
             }
         }
     }
+}
+
+fn signed(tile: &Tile<'_>, block: usize, column: usize) -> [i16; BLOCK] {
+    let offset = i16::from(tile.kind.offset());
+    std::array::from_fn(|at| i16::from(tile.quant(block, column, at)) - offset)
 }

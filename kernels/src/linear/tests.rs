@@ -101,6 +101,21 @@ fn every_set_agrees_with_double_precision() {
 }
 
 #[test]
+fn every_set_gives_the_same_bits() {
+    for format in FORMATS {
+        let w = Linear::new(vec![matrix(format, 37, 160)], Some(numbers(2, 37))).unwrap();
+        for rows in 1..30 {
+            let x = numbers(rows as u64, rows * 160);
+            let mut results = cpus().map(|cpu| (cpu.isa(), product(&cpu, &w, &x)));
+            let (_, reference) = results.next().unwrap();
+            for (isa, result) in results {
+                assert_eq!(result, reference, "{isa} {format:?}, {rows} rows");
+            }
+        }
+    }
+}
+
+#[test]
 fn extremes_do_not_saturate() {
     let k = 64;
     let mut lowest = vec![0x80_u8; 2 * 34];
