@@ -1,8 +1,12 @@
-#![expect(
-    unsafe_code,
-    reason = "calls functions compiled for an instruction set found at run time"
-)]
 //! The product of one tile of weights with one panel of activations.
+
+#![cfg_attr(
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    expect(
+        unsafe_code,
+        reason = "calls functions compiled for an instruction set found at run time"
+    )
+)]
 
 use crate::Isa;
 use crate::quantize::Panel;
@@ -12,6 +16,8 @@ use crate::tile::{COLUMNS, Tile};
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod scalar;
 
 /// Rows of the largest panel of any instruction set.
@@ -24,7 +30,8 @@ pub(crate) type Sums = [[f32; COLUMNS]; MAX_PANEL];
 pub(crate) fn panel_rows(isa: Isa) -> usize {
     match isa {
         Isa::Avx512Vnni => MAX_PANEL,
-        Isa::Scalar | Isa::Avx2 | Isa::Neon => 4,
+        // As many as fit 16 registers of 256 bits or 32 of 128 bits.
+        Isa::Avx2 | Isa::Neon | Isa::Scalar => 4,
     }
 }
 
@@ -38,6 +45,9 @@ pub(crate) fn multiply(isa: Isa, tile: &Tile<'_>, panel: Panel<'_>, sums: &mut S
         #[cfg(target_arch = "x86_64")]
         // SAFETY: as above.
         Isa::Avx2 => unsafe { avx2::multiply(tile, panel, sums) },
+        #[cfg(target_arch = "aarch64")]
+        // SAFETY: as above.
+        Isa::Neon => unsafe { neon::multiply(tile, panel, sums) },
         _ => scalar::multiply(tile, panel, sums),
     }
 }

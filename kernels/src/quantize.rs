@@ -1,6 +1,9 @@
-#![expect(
-    unsafe_code,
-    reason = "calls functions compiled for an instruction set found at run time"
+#![cfg_attr(
+    target_arch = "x86_64",
+    expect(
+        unsafe_code,
+        reason = "calls functions compiled for an instruction set found at run time"
+    )
 )]
 
 use crate::gemm;
