@@ -14,7 +14,7 @@ use retrieval::{Recall, RetrievalError};
 
 use crate::machine::{Event, Machine, Stage, Step};
 use crate::trace::{End, Trace, TraceStep};
-use crate::{AgentError, Method, Outcome, Question};
+use crate::{AgentError, MemoryBank, Method, Outcome, Question};
 
 /// How often a waiting driver looks at the cancel flag.
 const CANCEL_POLL: Duration = Duration::from_millis(50);
@@ -74,6 +74,7 @@ pub enum Progress<'a> {
 pub struct Driver<'a> {
     model: &'a dyn LanguageModel,
     cancel: Option<&'a AtomicBool>,
+    memories: Option<&'a dyn MemoryBank>,
     open: usize,
 }
 
@@ -93,6 +94,7 @@ impl<'a> Driver<'a> {
         Self {
             model,
             cancel: None,
+            memories: None,
             open: 32,
         }
     }
@@ -108,6 +110,13 @@ impl<'a> Driver<'a> {
     #[must_use]
     pub fn cancel(mut self, flag: &'a AtomicBool) -> Self {
         self.cancel = Some(flag);
+        self
+    }
+
+    /// The memories that the jobs of this driver answer from.
+    #[must_use]
+    pub fn memories(mut self, bank: &'a dyn MemoryBank) -> Self {
+        self.memories = Some(bank);
         self
     }
 
@@ -267,6 +276,10 @@ impl<'a> Run<'_, 'a> {
                     .map(|key| open.recall.window(&key.conversation, &key.turn, *each_side))
                     .collect::<Result<_, RetrievalError>>()
                     .map(Event::Windowed),
+                Step::Memories { text, limit } => match self.driver.memories {
+                    Some(bank) => bank.similar_memories(text, *limit).map(Event::Memories),
+                    None => return self.fail(index, AgentError::NoMemories),
+                },
                 Step::Generate { .. } => return self.submit(index),
                 Step::Finished(outcome) => {
                     let mut outcome = outcome.clone();

@@ -28,6 +28,11 @@ pub enum AgentError {
         /// What was given.
         received: &'static str,
     },
+    /// The loop asks for memories, but the driver was given no bank.
+    #[error(
+        "this method answers from memories, but none are at hand; form them and give the driver their bank"
+    )]
+    NoMemories,
     /// The memory could not be searched.
     #[error(transparent)]
     Recall(#[from] RetrievalError),

@@ -35,6 +35,7 @@ mod prompts;
 mod query;
 mod rag;
 mod reply;
+mod rime;
 mod schema;
 mod settings;
 mod time_words;
@@ -48,6 +49,10 @@ pub use method::Method;
 pub use outcome::Outcome;
 pub use rag::Rag;
 pub use reply::ReplyError;
+pub use rime::{
+    FormEvent, FormProgress, FormStep, Formation, FormationSettings, Formed, Memory, MemoryBank, MemoryId,
+    Operation, Rime, RimeSettings, SessionKey, form,
+};
 pub use settings::{RagSettings, Settings, Stages};
 pub use time_words::{TimeNote, annotate, long_date};
 pub use trace::{End, TRACE_VERSION, Trace, TraceStep, replay};

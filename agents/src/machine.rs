@@ -6,7 +6,7 @@ use retrieval::{ConversationId, Hit, SearchRequest, TurnId, TurnRecord};
 use serde::{Deserialize, Serialize};
 
 use crate::time_words::TimeNote;
-use crate::{AgentError, Outcome};
+use crate::{AgentError, Memory, Outcome};
 
 /// What is asked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,6 +44,10 @@ pub enum Stage {
     Fused,
     /// The answer.
     Respond,
+    /// RIME: the answer from memories.
+    Recollect,
+    /// RIME: whether the source turns bear the answer out.
+    Verify,
 }
 
 /// A turn by name; turn ids are unique within a conversation only.
@@ -82,6 +86,13 @@ pub enum Step {
         /// Turns before and after each.
         each_side: usize,
     },
+    /// Look for memories.
+    Memories {
+        /// What they should be near to.
+        text: String,
+        /// At most this many.
+        limit: usize,
+    },
     /// Ask the model.
     Generate {
         /// What for.
@@ -98,6 +109,7 @@ impl Step {
         match self {
             Self::Search { .. } => "search results",
             Self::Window { .. } => "windows",
+            Self::Memories { .. } => "memories",
             Self::Generate { .. } => "a generation",
             Self::Finished(_) => "nothing, it has finished",
         }
@@ -112,6 +124,8 @@ pub enum Event {
     Searched(Vec<Vec<Hit>>),
     /// One window per turn, in the order of the conversation.
     Windowed(Vec<Vec<TurnRecord>>),
+    /// Memories, best first.
+    Memories(Vec<Memory>),
     /// The model's reply.
     Generated(Generation),
 }
@@ -121,6 +135,7 @@ impl Event {
         match self {
             Self::Searched(_) => "search results",
             Self::Windowed(_) => "windows",
+            Self::Memories(_) => "memories",
             Self::Generated(_) => "a generation",
         }
     }
@@ -176,6 +191,11 @@ pub enum Note {
         reason: String,
         /// What is done instead.
         instead: String,
+    },
+    /// The memories did not answer: the source turns are read.
+    Fallback {
+        /// Why.
+        reason: String,
     },
     /// A step was left out because its result could change nothing.
     Skipped {

@@ -3,7 +3,7 @@
 use retrieval::Card;
 use serde::{Deserialize, Serialize};
 
-use crate::{AgentError, Machine, Memcot, Question, Rag, RagSettings, Settings};
+use crate::{AgentError, Machine, Memcot, Question, Rag, RagSettings, Rime, RimeSettings, Settings};
 
 /// A loop and its settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -13,6 +13,8 @@ pub enum Method {
     Memcot(Settings),
     /// One search, one call.
     Rag(RagSettings),
+    /// Memories first, source turns where they are silent.
+    Rime(RimeSettings),
 }
 
 impl Method {
@@ -24,6 +26,7 @@ impl Method {
         Ok(match self {
             Self::Memcot(settings) => Box::new(Memcot::new(question, settings.clone(), card)?),
             Self::Rag(settings) => Box::new(Rag::new(question, settings, card)?),
+            Self::Rime(settings) => Box::new(Rime::new(question, settings.clone(), card)?),
         })
     }
 }

@@ -6,18 +6,23 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::{Environment, UndefinedBehavior, Value};
 
 /// Every file of `agents/prompts`, by name.
-const FILES: [(&str, &str); 13] = [
+const FILES: [(&str, &str); 18] = [
     ("card.md", include_str!("../prompts/card.md")),
     ("episode.md", include_str!("../prompts/episode.md")),
     ("evidence.md", include_str!("../prompts/evidence.md")),
     ("excerpts.md", include_str!("../prompts/excerpts.md")),
+    ("form.md", include_str!("../prompts/form.md")),
+    ("form_memories.md", include_str!("../prompts/form_memories.md")),
+    ("form_system.md", include_str!("../prompts/form_system.md")),
     ("fused.md", include_str!("../prompts/fused.md")),
     ("judge.md", include_str!("../prompts/judge.md")),
     ("question.md", include_str!("../prompts/question.md")),
+    ("recollect.md", include_str!("../prompts/recollect.md")),
     ("respond.md", include_str!("../prompts/respond.md")),
     ("retry.md", include_str!("../prompts/retry.md")),
     ("rewrite.md", include_str!("../prompts/rewrite.md")),
     ("system.md", include_str!("../prompts/system.md")),
+    ("verify.md", include_str!("../prompts/verify.md")),
     ("zoom_in.md", include_str!("../prompts/zoom_in.md")),
     ("zoom_out.md", include_str!("../prompts/zoom_out.md")),
 ];

@@ -27,6 +27,12 @@ pub enum ReplyError {
         /// The id.
         received: String,
     },
+    /// It changes one thing twice.
+    #[error("the reply changes {received} twice")]
+    Twice {
+        /// The id.
+        received: String,
+    },
     /// A text is longer than allowed.
     #[error("{field} has {received} characters, at most {limit} are allowed")]
     TooLong {

@@ -152,7 +152,7 @@ impl RagSettings {
     }
 }
 
-fn in_range(
+pub(crate) fn in_range(
     field: &'static str,
     value: usize,
     least: usize,

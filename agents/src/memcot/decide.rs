@@ -3,7 +3,7 @@
 use engine_contract::Generation;
 use retrieval::TurnRecord;
 
-use super::{Memcot, Phase, fused, judge, perceive, respond, rewrite, stem, zoom_in, zoom_out};
+use super::{Call, Memcot, Phase, fused, judge, perceive, respond, rewrite, stem, zoom_in, zoom_out};
 use crate::machine::{Note, QueryAction, Stage};
 use crate::query;
 use crate::reply::ReplyError;
@@ -94,7 +94,7 @@ impl Memcot {
             return self.perceived();
         }
         self.state.show(around, new);
-        self.phase = Phase::Ask(Stage::ZoomOut);
+        self.phase = Phase::Ask(Call::ZoomOut);
     }
 
     pub(super) fn zoomed_out(&mut self, generation: &Generation) {
@@ -116,7 +116,7 @@ impl Memcot {
             return self.respond();
         }
         if added > 0 {
-            self.phase = Phase::Ask(Stage::Judge);
+            self.phase = Phase::Ask(Call::Judge);
             return;
         }
         self.skip(Stage::Judge, "there is no new evidence");
@@ -163,7 +163,7 @@ impl Memcot {
                 iterations: shortened,
             });
         }
-        self.phase = Phase::Ask(Stage::Rewrite);
+        self.phase = Phase::Ask(Call::Rewrite);
     }
 
     pub(super) fn rewritten(&mut self, generation: &Generation) {
@@ -278,7 +278,7 @@ impl Memcot {
             return self.finish(None, Vec::new());
         }
         self.state.show(base.clone(), base);
-        self.phase = Phase::Ask(Stage::Respond);
+        self.phase = Phase::Ask(Call::Respond);
     }
 
     pub(super) fn responded(&mut self, generation: &Generation) {

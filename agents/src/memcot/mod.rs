@@ -3,7 +3,7 @@
 mod decide;
 mod fused;
 mod judge;
-mod perceive;
+pub(crate) mod perceive;
 pub(crate) mod respond;
 mod rewrite;
 pub(crate) mod state;
@@ -25,8 +25,32 @@ use crate::{AgentError, Event, Machine, Outcome, Question, Settings, Stage, Stag
 enum Phase {
     Search,
     Window,
-    Ask(Stage),
+    Ask(Call),
     Done(Box<Outcome>),
+}
+
+/// The model calls of this loop.
+#[derive(Debug, Clone, Copy)]
+enum Call {
+    ZoomIn,
+    ZoomOut,
+    Judge,
+    Rewrite,
+    Fused,
+    Respond,
+}
+
+impl Call {
+    fn stage(self) -> Stage {
+        match self {
+            Self::ZoomIn => Stage::ZoomIn,
+            Self::ZoomOut => Stage::ZoomOut,
+            Self::Judge => Stage::Judge,
+            Self::Rewrite => Stage::Rewrite,
+            Self::Fused => Stage::Fused,
+            Self::Respond => Stage::Respond,
+        }
+    }
 }
 
 /// The MemCoT loop of one question.
@@ -52,14 +76,14 @@ impl Memcot {
         })
     }
 
-    fn request(&self, stage: Stage) -> GenerationRequest {
-        match stage {
-            Stage::ZoomIn => zoom_in::prompt(&self.state),
-            Stage::ZoomOut => zoom_out::prompt(&self.state),
-            Stage::Judge => judge::prompt(&self.state),
-            Stage::Rewrite => rewrite::prompt(&self.state),
-            Stage::Fused => fused::prompt(&self.state),
-            Stage::Respond => respond::prompt(&self.state),
+    fn request(&self, call: Call) -> GenerationRequest {
+        match call {
+            Call::ZoomIn => zoom_in::prompt(&self.state),
+            Call::ZoomOut => zoom_out::prompt(&self.state),
+            Call::Judge => judge::prompt(&self.state),
+            Call::Rewrite => rewrite::prompt(&self.state),
+            Call::Fused => fused::prompt(&self.state),
+            Call::Respond => respond::prompt(&self.state),
         }
     }
 
@@ -84,20 +108,20 @@ impl Memcot {
         self.state.ranked.extend(found.iter().cloned());
         self.state.show(found.clone(), found);
         self.phase = Phase::Ask(match self.state.settings.stages {
-            Stages::Separate => Stage::ZoomIn,
-            Stages::Fused => Stage::Fused,
+            Stages::Separate => Call::ZoomIn,
+            Stages::Fused => Call::Fused,
         });
     }
 
-    fn generated(&mut self, stage: Stage, generation: &Generation) {
+    fn generated(&mut self, call: Call, generation: &Generation) {
         self.state.usage.add(&generation.usage);
-        match stage {
-            Stage::ZoomIn => self.zoomed_in(generation),
-            Stage::ZoomOut => self.zoomed_out(generation),
-            Stage::Judge => self.judged(generation),
-            Stage::Rewrite => self.rewritten(generation),
-            Stage::Fused => self.fused(generation),
-            Stage::Respond => self.responded(generation),
+        match call {
+            Call::ZoomIn => self.zoomed_in(generation),
+            Call::ZoomOut => self.zoomed_out(generation),
+            Call::Judge => self.judged(generation),
+            Call::Rewrite => self.rewritten(generation),
+            Call::Fused => self.fused(generation),
+            Call::Respond => self.responded(generation),
         }
     }
 }
@@ -112,9 +136,9 @@ impl Machine for Memcot {
                 turns: self.state.picked.iter().map(TurnKey::of).collect(),
                 each_side: self.state.settings.window,
             },
-            Phase::Ask(stage) => Step::Generate {
-                stage: *stage,
-                request: Box::new(self.request(*stage)),
+            Phase::Ask(call) => Step::Generate {
+                stage: call.stage(),
+                request: Box::new(self.request(*call)),
             },
             Phase::Done(outcome) => Step::Finished(outcome.clone()),
         }
@@ -124,7 +148,7 @@ impl Machine for Memcot {
         match (&self.phase, event) {
             (Phase::Search, Event::Searched(lists)) => self.searched(lists),
             (Phase::Window, Event::Windowed(windows)) => self.windowed(windows),
-            (Phase::Ask(stage), Event::Generated(generation)) => self.generated(*stage, &generation),
+            (Phase::Ask(call), Event::Generated(generation)) => self.generated(*call, &generation),
             (Phase::Search | Phase::Window | Phase::Ask(_) | Phase::Done(_), event) => {
                 return Err(AgentError::UnexpectedEvent {
                     expected: self.next_step().name(),

@@ -33,7 +33,7 @@ pub(super) fn candidates(state: &State, lists: Vec<Vec<Hit>>) -> Vec<TurnRecord>
 
 /// The union of windows in the order of the conversation, cut to the budget from the far ends: turns near a
 /// picked one stay longest.
-pub(super) fn neighbourhood(state: &State, windows: Vec<Vec<TurnRecord>>) -> Vec<TurnRecord> {
+pub(crate) fn neighbourhood(state: &State, windows: Vec<Vec<TurnRecord>>) -> Vec<TurnRecord> {
     let mut nearest: HashMap<TurnKey, (usize, TurnRecord)> = HashMap::new();
     for window in windows {
         let centres: Vec<usize> = (0..window.len()).filter(|&i| picked(state, &window[i])).collect();

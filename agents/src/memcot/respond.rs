@@ -14,7 +14,7 @@ use crate::reply::{self, ReplyError};
 use crate::schema;
 
 /// Characters of an answer.
-const ANSWER_CHARACTERS: usize = 200;
+pub(crate) const ANSWER_CHARACTERS: usize = 200;
 /// Turns an answer may cite.
 const CITATIONS: usize = 4;
 

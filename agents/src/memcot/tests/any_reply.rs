@@ -106,6 +106,7 @@ fn run(settings: Settings, bytes: Vec<u8>) -> (Outcome, usize) {
             Step::Window { turns, .. } => {
                 Event::Windowed(turns.iter().map(|_| dice.turns(&memory)).collect())
             }
+            Step::Memories { .. } => unreachable!("MemCoT asks for turns only"),
             Step::Generate { request, .. } => Event::Generated(dice.reply(&request.constraint)),
             Step::Finished(outcome) => return ((**outcome).clone(), step_index),
         };

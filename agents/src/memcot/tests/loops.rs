@@ -62,6 +62,11 @@ fn kind(step: &Step) -> &'static str {
             stage: Stage::Respond,
             ..
         } => "respond",
+        Step::Generate {
+            stage: Stage::Recollect | Stage::Verify,
+            ..
+        }
+        | Step::Memories { .. } => "of RIME",
         Step::Finished(_) => "finished",
     }
 }

@@ -129,9 +129,12 @@ fn rewritten(rewrites: &[&'static str]) -> Played {
 }
 
 fn second_queries(played: &Played) -> (Vec<String>, QueryAction) {
-    let queries = played.notes().into_iter().find_map(|note| match note {
-        Note::Queries { queries, action } => Some((queries.clone(), *action)),
-        _ => None,
+    let queries = played.notes().into_iter().find_map(|note| {
+        if let Note::Queries { queries, action } = note {
+            Some((queries.clone(), *action))
+        } else {
+            None
+        }
     });
     queries.expect("there was a second iteration")
 }
