@@ -22,7 +22,7 @@ fn sessions() -> Vec<(String, Session)> {
     let mut lines = text
         .lines()
         .map(|line| serde_json::from_str::<Value>(line).expect("one object a line"));
-    let head = serde_json::json!({"conversation": "two-friends", "format": "mneme-jsonl/1"});
+    let head = serde_json::json!({"mneme": 1, "conversation": "two-friends"});
     assert_eq!(lines.next(), Some(head));
     let mut sessions: Vec<(String, Session)> = Vec::new();
     for line in lines {
