@@ -21,6 +21,8 @@
 //!
 //! This crate does not know tokenizers, devices, files, HTTP, storage keys, benchmarks or gold answers.
 
+#[cfg(test)]
+mod any_reply;
 mod driver;
 mod error;
 mod excerpts;

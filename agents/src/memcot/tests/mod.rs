@@ -1,6 +1,5 @@
 //! The loop against a scripted model and a small memory.
 
-mod any_reply;
 mod loops;
 mod prompts;
 mod retries;
