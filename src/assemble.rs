@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use engine::{BertEmbedder, Cpu, Engine, EngineConfig};
+use engine::{BertEmbedder, Engine, EngineConfig, Precision};
 use engine_contract::Embedder;
+use kernels::Cpu;
 use retrieval::{ConversationId, Memory, Searcher};
 use weights::ModelStore;
 
@@ -58,7 +59,7 @@ pub(crate) fn language_model(cpu: Arc<Cpu>, args: &ModelArgs, memory: Option<&Pa
 pub(crate) fn embedder(cpu: Arc<Cpu>, name: &str) -> Result<Arc<dyn Embedder>> {
     let files = ModelStore::from_env()?.locate(name)?;
     let embedder =
-        BertEmbedder::load(cpu, &files).with_context(|| format!("the embedder {name} cannot be loaded"))?;
+        BertEmbedder::load(&files, cpu, Precision::default()).with_context(|| format!("the embedder {name} cannot be loaded"))?;
     Ok(Arc::new(embedder))
 }
 

@@ -2,6 +2,7 @@
 
 mod ask;
 mod demo;
+mod eval;
 mod generate;
 mod ingest;
 mod memory;
@@ -22,5 +23,6 @@ pub(crate) fn run(cli: Cli) -> Result<()> {
         Command::Generate(args) => generate::run(&args, cli.quiet),
         Command::Memory(args) => memory::run(args),
         Command::Models(args) => models::run(args, cli.quiet),
+        Command::Eval(args) => eval::run(args, cli.quiet),
     }
 }

@@ -1,0 +1,195 @@
+//! `--method rag` and `--method memcot`: answers, their scores and their price.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use agents::{Driver, Job, Method, Outcome, Progress, RagSettings, Settings};
+use anyhow::{Context, Result, bail};
+use engine_contract::{LanguageModel, Usage};
+use evaluation::{Dataset, Prediction, Question, ScoreOptions, read_predictions, score};
+use kernels::Cpu;
+use retrieval::{Recall, Searcher};
+use serde_json::{Value, json};
+
+use super::{locomo, print_scores, recall, write_json};
+use crate::cli::{EvalMethod, LocomoArgs};
+use crate::{assemble, interrupt, output, progress};
+
+/// What a run cost, added up over its questions.
+#[derive(Default)]
+struct Price {
+    questions: usize,
+    iterations: usize,
+    usage: Option<Usage>,
+    failures: Vec<String>,
+}
+
+pub(super) fn run(
+    args: &LocomoArgs,
+    questions: &[&Question],
+    dataset: &Dataset,
+    cpu: Arc<Cpu>,
+    quiet: bool,
+) -> Result<()> {
+    let mut log = Log::open(args.out.as_deref())?;
+    let open: Vec<&Question> = questions.iter().copied().filter(|q| !log.done.contains(&q.id)).collect();
+    let whole = assemble::searcher(cpu.clone(), &args.memory, None)?;
+    let searchers = recall::by_conversation(&whole, questions)?;
+    let loaded = assemble::language_model(cpu, &args.model, Some(&args.memory))?;
+    let started = Instant::now();
+    let price = ask(args, &open, &searchers, &loaded.engine, &mut log, quiet)?;
+    let seconds = started.elapsed().as_secs_f64();
+    loaded.keep_prefixes();
+    let ids: HashSet<&str> = questions.iter().map(|question| question.id.as_str()).collect();
+    let predictions: Vec<Prediction> =
+        log.predictions.into_iter().filter(|prediction| ids.contains(prediction.id.as_str())).collect();
+    let scores = score(&predictions, dataset, &ScoreOptions::default())?;
+    print_scores(&scores);
+    output::line(price.sentence(seconds, &loaded.engine));
+    if let Some(path) = &args.json {
+        let price = price.as_json(seconds, &loaded.engine);
+        write_json(path, &json!({ "scores": scores, "price": price, "model": loaded.engine.info() }))?;
+    }
+    match price.failures.first() {
+        Some(first) => bail!("{} questions failed, the first: {first}", price.failures.len()),
+        None => Ok(()),
+    }
+}
+
+fn ask(
+    args: &LocomoArgs,
+    questions: &[&Question],
+    searchers: &BTreeMap<String, Searcher>,
+    model: &dyn LanguageModel,
+    log: &mut Log,
+    quiet: bool,
+) -> Result<Price> {
+    let method = method(args);
+    let jobs = questions.iter().map(|question| Job {
+        question: agents::Question::new(&question.text),
+        method: method.clone(),
+        recall: &searchers[&question.conversation] as &dyn Recall,
+    });
+    let bar = progress::count_bar(quiet);
+    bar.set_length(questions.len() as u64);
+    bar.set_message("asking");
+    let cancel = interrupt::flag()?;
+    let mut price = Price::default();
+    let mut failed = Ok(());
+    Driver::new(model).open(args.concurrency).cancel(cancel).run(jobs.collect(), &mut |event| {
+        let Progress::Ended { index, answered } = event else { return };
+        bar.inc(1);
+        match &answered.result {
+            Ok(outcome) => {
+                price.add(outcome);
+                let written = log.write(&questions[index].id, outcome, &answered.trace.to_json());
+                if failed.is_ok() {
+                    failed = written;
+                }
+            }
+            Err(error) => price.failures.push(format!("{}: {error}", questions[index].id)),
+        }
+    });
+    bar.finish_and_clear();
+    failed.map(|()| price)
+}
+
+/// The published protocol forbids "not in the conversation" except for unanswerable questions; see ARCHITECTURE.md.
+fn method(args: &LocomoArgs) -> Method {
+    let retriever = locomo::retriever(args.retriever);
+    let abstain = args.categories.contains(&5);
+    if args.method == EvalMethod::Rag {
+        Method::Rag(RagSettings { retriever, abstain, ..RagSettings::default() })
+    } else {
+        Method::Memcot(Settings { retriever, abstain, ..Settings::default() })
+    }
+}
+
+impl Price {
+    fn add(&mut self, outcome: &Outcome) {
+        self.questions += 1;
+        self.iterations += outcome.iterations;
+        self.usage.get_or_insert_with(Usage::zero).add(&outcome.usage);
+    }
+
+    fn per_question(&self, value: usize) -> f64 {
+        value as f64 / self.questions.max(1) as f64
+    }
+
+    fn as_json(&self, seconds: f64, model: &dyn LanguageModel) -> Value {
+        let usage = self.usage.unwrap_or_else(Usage::zero);
+        json!({
+            "questions": self.questions,
+            "failures": self.failures,
+            "seconds": seconds,
+            "iterations": self.per_question(self.iterations),
+            "prompt_tokens": self.per_question(usage.prompt_tokens),
+            "cached_tokens": usage.cached_tokens.map(|tokens| self.per_question(tokens)),
+            "computed_tokens": usage.computed_tokens.map(|tokens| self.per_question(tokens)),
+            "generated_tokens": self.per_question(usage.generated_tokens),
+            "engine": model.stats(),
+        })
+    }
+
+    fn sentence(&self, seconds: f64, model: &dyn LanguageModel) -> String {
+        let usage = self.usage.unwrap_or_else(Usage::zero);
+        format!(
+            "{} questions in {seconds:.1} s ({:.2} s each), {:.2} iterations each; tokens each: {:.0} prompt, {:.0} \
+             computed, {:.0} generated; cache hit rate {:.1} %",
+            self.questions,
+            seconds / self.questions.max(1) as f64,
+            self.per_question(self.iterations),
+            self.per_question(usage.prompt_tokens),
+            self.per_question(usage.computed_tokens.unwrap_or(0)),
+            self.per_question(usage.generated_tokens),
+            100.0 * model.stats().hit_rate(),
+        )
+    }
+}
+
+/// Predictions as they come, one line each, so that an interrupted run goes on where it was.
+struct Log {
+    file: Option<File>,
+    traces: Option<std::path::PathBuf>,
+    done: HashSet<String>,
+    predictions: Vec<Prediction>,
+}
+
+impl Log {
+    fn open(folder: Option<&Path>) -> Result<Self> {
+        let Some(folder) = folder else {
+            return Ok(Self { file: None, traces: None, done: HashSet::new(), predictions: Vec::new() });
+        };
+        let traces = folder.join("traces");
+        fs::create_dir_all(&traces).with_context(|| format!("cannot create {}", traces.display()))?;
+        let path = folder.join("predictions.jsonl");
+        let predictions = if path.exists() { read_predictions(&path)? } else { Vec::new() };
+        let file = OpenOptions::new().create(true).append(true).open(&path);
+        Ok(Self {
+            file: Some(file.with_context(|| format!("cannot write {}", path.display()))?),
+            traces: Some(traces),
+            done: predictions.iter().map(|prediction| prediction.id.clone()).collect(),
+            predictions,
+        })
+    }
+
+    fn write(&mut self, id: &str, outcome: &Outcome, trace: &str) -> Result<()> {
+        self.predictions.push(Prediction { id: id.to_owned(), text: outcome.answer.clone() });
+        if let Some(folder) = &self.traces {
+            fs::write(folder.join(format!("{}.json", id.replace(['/', '#'], "_"))), trace)?;
+        }
+        if let Some(file) = &mut self.file {
+            let line = json!({
+                "id": id,
+                "prediction": outcome.answer,
+                "evidence": outcome.evidence.iter().map(|turn| turn.id.as_str()).collect::<Vec<_>>(),
+            });
+            writeln!(file, "{line}").context("cannot write the predictions")?;
+        }
+        Ok(())
+    }
+}
