@@ -36,7 +36,7 @@ pub struct Hit {
 }
 
 /// Which index answers a query.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Retriever {
     /// Vectors only.

@@ -13,6 +13,8 @@ mod vectors;
 mod wordvectors;
 
 pub use ingest::{IngestProgress, IngestReport, IngestStage};
+#[cfg(test)]
+pub(crate) use memory::Limits;
 pub(crate) use memory::Reading;
 pub use memory::{ConversationSummary, Memory, MemorySettings};
 pub(crate) use postings::{Posting, read as read_postings};

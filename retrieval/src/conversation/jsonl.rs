@@ -70,9 +70,13 @@ pub(super) fn read(path: &Path, reader: impl BufRead, wanted: &mut Wanted<'_>) -
     };
     let mut building = Building::default();
     for (index, line) in reader.lines().enumerate() {
-        let line = line.map_err(|error| match error.kind() {
-            std::io::ErrorKind::InvalidData => source.at_line(index + 1, "not UTF-8"),
-            _ => unreadable(path, error),
+        let line = line.map_err(|error| {
+            let not_utf8 = error.kind() == std::io::ErrorKind::InvalidData;
+            if not_utf8 {
+                source.at_line(index + 1, "not UTF-8")
+            } else {
+                unreadable(path, error)
+            }
         })?;
         if line.trim().is_empty() {
             continue;

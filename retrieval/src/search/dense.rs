@@ -1,31 +1,111 @@
-//! Cosines of a question's vector with the turns' vectors.
+//! Cosines of a question's vector with the turns' vectors: of all turns in a small reach, of the promising ones in a
+//! large one.
+
+mod approximate;
+mod exact;
 
 use crate::RetrievalError;
 use crate::store::Reading;
 
+use super::config::Neighbours;
+use super::fusion;
+use super::kernel::Kernel;
 use super::snapshot::Snapshot;
+use approximate::Sample;
+use exact::Matrix;
 
-/// A cosine for every turn in reach, by scanning all vectors.
-pub(super) fn scan(
-    reading: &Reading<'_>,
-    snapshot: &Snapshot,
-    query: &[f32],
-) -> Result<Vec<f32>, RetrievalError> {
-    let mut scores = vec![0.0; snapshot.len()];
-    let query_norm = dot(query, query).sqrt();
-    reading.each_vector(query.len(), |turn, vector| {
-        if let Some(place) = snapshot.place(turn) {
-            let norm = dot(&vector, &vector).sqrt() * query_norm;
-            scores[place] = if norm > 0.0 {
-                dot(query, &vector) / norm
-            } else {
-                0.0
-            };
-        }
-    })?;
-    Ok(scores)
+/// The vectors in reach.
+#[derive(Debug)]
+pub(super) enum Vectors {
+    /// There is no embedder.
+    Absent,
+    /// Few enough to look at all.
+    All(Matrix),
+    /// So many that arroy's trees choose which to look at; the sample tells what is usual.
+    Trees(Sample),
 }
 
+/// Scores per place, as z-scores over the reach. A place that was not looked at has 0, the mean.
+#[derive(Debug, Default)]
+pub(super) struct DenseScores {
+    pub(super) plain: Vec<f32>,
+    /// Of cosines that a turn shares with its neighbours; empty without a kernel.
+    pub(super) smoothed: Vec<f32>,
+    /// Whether the place was looked at.
+    pub(super) known: Vec<bool>,
+}
+
+impl Vectors {
+    pub(super) fn read(
+        reading: &Reading<'_>,
+        snapshot: &Snapshot,
+        (dimension, scan_turns): (usize, usize),
+    ) -> Result<Self, RetrievalError> {
+        Ok(if snapshot.len() <= scan_turns {
+            Self::All(Matrix::read(reading, snapshot, dimension)?)
+        } else {
+            Self::Trees(Sample::read(reading, snapshot, dimension)?)
+        })
+    }
+
+    /// Scores all places, or those that the trees find and those of `promising`, each with its neighbourhood.
+    pub(super) fn scores(
+        &self,
+        reading: &Reading<'_>,
+        snapshot: &Snapshot,
+        neighbours: Option<Neighbours>,
+        (query, promising): (&[f32], &[usize]),
+    ) -> Result<DenseScores, RetrievalError> {
+        match self {
+            Self::Absent => Ok(DenseScores::default()),
+            Self::All(matrix) => Ok(all(matrix.cosines(query), neighbours, snapshot)),
+            Self::Trees(sample) => match sample.scores(reading, snapshot, neighbours, (query, promising))? {
+                Some(scores) => Ok(scores),
+                None => {
+                    tracing::warn!(
+                        "the vector index is not built for the latest turns: scanning all vectors"
+                    );
+                    Ok(all(exact::scan(reading, snapshot, query)?, neighbours, snapshot))
+                }
+            },
+        }
+    }
+}
+
+fn all(cosines: Vec<f32>, neighbours: Option<Neighbours>, snapshot: &Snapshot) -> DenseScores {
+    let mut plain = cosines;
+    fusion::z_scores(&mut plain);
+    let smoothed = neighbours.map_or_else(Vec::new, |neighbours| {
+        let sharp: Vec<f32> = plain.iter().map(|z| (neighbours.sharpness * z).exp()).collect();
+        let mut smoothed = Kernel::new(Some(neighbours), snapshot).apply(&sharp);
+        smoothed.iter_mut().for_each(|v| *v = v.ln());
+        fusion::z_scores(&mut smoothed);
+        smoothed
+    });
+    DenseScores {
+        known: vec![true; plain.len()],
+        plain,
+        smoothed,
+    }
+}
+
+pub(super) fn normalise(vector: &mut [f32]) {
+    let norm = dot(vector, vector).sqrt();
+    if norm > 0.0 {
+        vector.iter_mut().for_each(|v| *v /= norm);
+    }
+}
+
+/// Eight sums side by side, which the compiler turns into SIMD.
 pub(super) fn dot(a: &[f32], b: &[f32]) -> f32 {
-    a.iter().zip(b).map(|(a, b)| a * b).sum()
+    const LANES: usize = 8;
+    let mut sums = [0.0f32; LANES];
+    let (a, a_rest) = a.as_chunks::<LANES>();
+    let (b, b_rest) = b.as_chunks::<LANES>();
+    for (a, b) in a.iter().zip(b) {
+        for lane in 0..LANES {
+            sums[lane] += a[lane] * b[lane];
+        }
+    }
+    sums.iter().sum::<f32>() + a_rest.iter().zip(b_rest).map(|(a, b)| a * b).sum::<f32>()
 }

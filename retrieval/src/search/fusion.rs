@@ -28,3 +28,58 @@ pub(super) fn reciprocal_rank(len: usize, rankings: &[Vec<usize>]) -> Vec<f32> {
     }
     scores
 }
+
+/// Subtracts the mean and divides by the standard deviation; equal values all become 0.
+pub(super) fn z_scores(values: &mut [f32]) {
+    let count = values.len().max(1) as f64;
+    let mean = values.iter().map(|&v| f64::from(v)).sum::<f64>() / count;
+    let variance = values.iter().map(|&v| (f64::from(v) - mean).powi(2)).sum::<f64>() / count;
+    // Below this, the differences are rounding errors.
+    let scale = if variance.sqrt() > 1e-7 {
+        1.0 / variance.sqrt()
+    } else {
+        0.0
+    };
+    values
+        .iter_mut()
+        .for_each(|v| *v = ((f64::from(*v) - mean) * scale) as f32);
+}
+
+/// Adds `weight * values` to `sum`.
+pub(super) fn add(sum: &mut [f32], values: &[f32], weight: f32) {
+    sum.iter_mut()
+        .zip(values)
+        .for_each(|(sum, value)| *sum += weight * value);
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn top_equals_the_head_of_the_sorted_whole(scores in prop::collection::vec(0..20i32, 0..60), limit in 0..70usize) {
+            let scores: Vec<f32> = scores.into_iter().map(|score| score as f32).collect();
+            let keep = |place: usize| place % 3 != 1;
+            let mut sorted: Vec<usize> = (0..scores.len()).filter(|&place| keep(place)).collect();
+            sorted.sort_by(|a, b| scores[*b].total_cmp(&scores[*a]));
+            sorted.truncate(limit);
+            prop_assert_eq!(top(&scores, limit, keep), sorted);
+        }
+    }
+
+    #[test]
+    fn fusion_and_z_scores_by_hand() {
+        let fused = reciprocal_rank(3, &[vec![1, 0], vec![1, 2]]);
+        assert_eq!(fused, [1.0 / 62.0, 2.0 / 61.0, 1.0 / 62.0]);
+        let mut values = [1.0, 3.0];
+        z_scores(&mut values);
+        assert_eq!(values, [-1.0, 1.0]);
+        let mut equal = [0.3; 4];
+        z_scores(&mut equal);
+        assert_eq!(equal, [0.0; 4]);
+        z_scores(&mut []);
+    }
+}

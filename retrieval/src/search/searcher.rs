@@ -3,10 +3,14 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use engine_contract::{EmbedKind, Embedder};
+use engine_contract::Embedder;
 
+use super::config::RankingConfig;
+use super::dense::Vectors;
+use super::fusion;
+use super::ranking::{Ranker, Reach};
 use super::snapshot::Snapshot;
-use super::{bm25, dense, fusion};
+use super::vocabulary::Lexicon;
 use crate::store::Reading;
 use crate::{
     Card, ConversationId, Hit, Memory, Recall, RetrievalError, Retriever, SearchRequest, TurnId, TurnRecord,
@@ -17,9 +21,10 @@ use crate::{
 pub struct Searcher {
     memory: Memory,
     embedder: Option<Arc<dyn Embedder>>,
+    config: RankingConfig,
     within: Option<ConversationId>,
-    /// Of the last state searched; shared by clones with the same reach.
-    snapshot: Arc<Mutex<Option<Arc<Snapshot>>>>,
+    /// Of the last state searched; shared by clones with the same reach and ranking.
+    reach: Arc<Mutex<Option<Arc<Reach>>>>,
 }
 
 impl fmt::Debug for Searcher {
@@ -43,8 +48,22 @@ impl Searcher {
         Ok(Self {
             memory,
             embedder,
+            config: RankingConfig::default(),
             within: None,
-            snapshot: Arc::default(),
+            reach: Arc::default(),
+        })
+    }
+
+    /// The same search with another ranking.
+    ///
+    /// # Errors
+    /// [`RetrievalError::InvalidRanking`].
+    pub fn with_ranking(&self, config: RankingConfig) -> Result<Self, RetrievalError> {
+        config.validate()?;
+        Ok(Self {
+            config,
+            reach: Arc::default(),
+            ..self.clone()
         })
     }
 
@@ -56,7 +75,7 @@ impl Searcher {
         self.memory.read(|reading| reading.conversation(conversation))?;
         Ok(Self {
             within: Some(conversation.clone()),
-            snapshot: Arc::default(),
+            reach: Arc::default(),
             ..self.clone()
         })
     }
@@ -67,21 +86,89 @@ impl Searcher {
         &self.memory
     }
 
-    fn snapshot(&self, reading: &Reading<'_>) -> Result<Arc<Snapshot>, RetrievalError> {
-        let mut kept = self.snapshot.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(snapshot) = kept.as_ref().filter(|snapshot| snapshot.state == reading.state()) {
-            return Ok(Arc::clone(snapshot));
-        }
-        let snapshot = Arc::new(Snapshot::read(reading, self.within.as_ref())?);
-        *kept = Some(Arc::clone(&snapshot));
-        Ok(snapshot)
+    /// The best turns whose tokens together stay within a budget, best first. A turn that does not fit any more is
+    /// skipped for the next best that does. Tokens are estimated as a quarter of the characters of
+    /// `Speaker: text [shares caption]`.
+    ///
+    /// # Errors
+    /// As [`Recall::search`].
+    pub fn search_budget(
+        &self,
+        query: &str,
+        retriever: Retriever,
+        max_tokens: usize,
+    ) -> Result<Vec<Hit>, RetrievalError> {
+        self.search_with(query, retriever, |reach, ranked| {
+            let mut left = max_tokens;
+            ranked
+                .filter(|&place| {
+                    let tokens = reach.snapshot.tokens[place] as usize;
+                    let fits = tokens <= left;
+                    left -= if fits { tokens } else { 0 };
+                    fits
+                })
+                .collect()
+        })
     }
 
-    fn embed(&self, query: &str) -> Result<Option<Vec<f32>>, RetrievalError> {
-        match &self.embedder {
-            Some(embedder) => Ok(embedder.embed(&[query], EmbedKind::Query)?.pop()),
-            None => Ok(None),
+    fn search_with(
+        &self,
+        query: &str,
+        retriever: Retriever,
+        choose: impl FnOnce(&Reach, &mut dyn Iterator<Item = usize>) -> Vec<usize>,
+    ) -> Result<Vec<Hit>, RetrievalError> {
+        if retriever == Retriever::Dense && self.embedder.is_none() {
+            return Err(RetrievalError::NoEmbedder { what: "searcher" });
         }
+        if !query.contains(char::is_alphanumeric) {
+            return Ok(Vec::new());
+        }
+        self.memory.read(|reading| {
+            let reach = self.reach(reading)?;
+            let ranker = Ranker {
+                config: &self.config,
+                reading,
+                reach: &reach,
+                analyzer: self.memory.analyzer(),
+                embedder: self.embedder.as_deref(),
+            };
+            let ranking = ranker.rank(query, retriever)?;
+            let ranked = fusion::top(&ranking.scores, reach.snapshot.len(), |place| {
+                ranking.found[place]
+            });
+            let chosen = choose(&reach, &mut ranked.into_iter());
+            chosen
+                .into_iter()
+                .map(|place| hit(reading, &reach.snapshot, place, ranking.scores[place]))
+                .collect()
+        })
+    }
+
+    /// The present state of the store, read anew only when it has changed.
+    fn reach(&self, reading: &Reading<'_>) -> Result<Arc<Reach>, RetrievalError> {
+        let mut kept = self.reach.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(reach) = kept.as_ref().filter(|reach| reach.state == reading.state()) {
+            return Ok(Arc::clone(reach));
+        }
+        let snapshot = Snapshot::read(reading, self.within.as_ref(), self.config.neighbours)?;
+        let (vectors, lexicon) = match &self.embedder {
+            Some(embedder) => {
+                let sizes = (embedder.info().dimension, self.memory.scan_turns());
+                (
+                    Vectors::read(reading, &snapshot, sizes)?,
+                    Lexicon::read(reading, self.memory.analyzer())?,
+                )
+            }
+            None => (Vectors::Absent, Lexicon::default()),
+        };
+        let reach = Arc::new(Reach {
+            state: reading.state(),
+            snapshot,
+            vectors,
+            lexicon,
+        });
+        *kept = Some(Arc::clone(&reach));
+        Ok(reach)
     }
 }
 
@@ -109,50 +196,8 @@ impl Recall for Searcher {
     }
 
     fn search(&self, request: &SearchRequest) -> Result<Vec<Hit>, RetrievalError> {
-        let wants_vector = request.retriever != Retriever::Bm25 && !request.query.trim().is_empty();
-        let vector = if wants_vector {
-            self.embed(&request.query)?
-        } else {
-            None
-        };
-        if request.retriever == Retriever::Dense && self.embedder.is_none() {
-            return Err(RetrievalError::NoEmbedder { what: "searcher" });
-        }
-        let analyzer = self.memory.analyzer();
-        let mut stems: Vec<String> = analyzer
-            .content_words(&request.query)
-            .iter()
-            .map(|word| analyzer.stem(word))
-            .collect();
-        stems.sort_unstable();
-        stems.dedup();
-        self.memory.read(|reading| {
-            let snapshot = self.snapshot(reading)?;
-            let mut rankings = Vec::new();
-            if request.retriever != Retriever::Dense {
-                let scores = bm25::scores(reading, &snapshot, &stems)?;
-                rankings.push((
-                    fusion::top(&scores, snapshot.len(), |place| scores[place] > 0.0),
-                    scores,
-                ));
-            }
-            if let Some(vector) = &vector {
-                let scores = dense::scan(reading, &snapshot, vector)?;
-                rankings.push((fusion::top(&scores, snapshot.len(), |_| true), scores));
-            }
-            let scores = match &rankings[..] {
-                [(_, scores)] => scores.clone(),
-                _ => {
-                    let rankings: Vec<Vec<usize>> =
-                        rankings.into_iter().map(|(ranking, _)| ranking).collect();
-                    fusion::reciprocal_rank(snapshot.len(), &rankings)
-                }
-            };
-            let places = fusion::top(&scores, request.limit, |place| scores[place] != 0.0);
-            places
-                .into_iter()
-                .map(|place| hit(reading, &snapshot, place, scores[place]))
-                .collect()
+        self.search_with(&request.query, request.retriever, |_, ranked| {
+            ranked.take(request.limit).collect()
         })
     }
 

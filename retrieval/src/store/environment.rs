@@ -129,21 +129,20 @@ impl Environment {
     }
 
     fn named(&self, error: RetrievalError) -> RetrievalError {
-        match error {
-            RetrievalError::Lmdb(source) => store_error(&self.path, source),
-            other => other,
+        if let RetrievalError::Lmdb(source) = error {
+            store_error(&self.path, source)
+        } else {
+            error
         }
     }
 }
 
 fn store_error(path: &Path, source: heed::Error) -> RetrievalError {
-    match source {
-        heed::Error::Io(error) if error.raw_os_error() == Some(NO_SPACE) => RetrievalError::DiskFull {
-            path: path.to_owned(),
-        },
-        source => RetrievalError::Store {
-            path: path.to_owned(),
-            source,
-        },
+    let path = path.to_owned();
+    if let heed::Error::Io(error) = &source
+        && error.raw_os_error() == Some(NO_SPACE)
+    {
+        return RetrievalError::DiskFull { path };
     }
+    RetrievalError::Store { path, source }
 }

@@ -78,6 +78,17 @@ impl Memory {
         embedder: Option<&dyn Embedder>,
         progress: &mut dyn FnMut(IngestProgress),
     ) -> Result<IngestReport, RetrievalError> {
+        let report = self.store(conversation, embedder, progress)?;
+        self.build_vectors(progress)?;
+        Ok(report)
+    }
+
+    fn store(
+        &self,
+        conversation: &Conversation,
+        embedder: Option<&dyn Embedder>,
+        progress: &mut dyn FnMut(IngestProgress),
+    ) -> Result<IngestReport, RetrievalError> {
         conversation.validate()?;
         self.check_embedder(embedder.map(Embedder::info))?;
         let mut report = IngestReport::default();
@@ -106,8 +117,17 @@ impl Memory {
             report_progress(IngestStage::Turns, turns, turns);
             before += turns;
         }
-        self.build_vectors(progress)?;
         Ok(report)
+    }
+
+    /// What an ingest leaves that is killed before the vector index is built.
+    #[cfg(test)]
+    pub(crate) fn ingest_without_build(
+        &self,
+        conversation: &Conversation,
+        embedder: &dyn Embedder,
+    ) -> Result<IngestReport, RetrievalError> {
+        self.store(conversation, Some(embedder), &mut |_| {})
     }
 }
 

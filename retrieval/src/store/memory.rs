@@ -16,8 +16,23 @@ use super::records::{ConversationRecord, Counters, FORMAT_VERSION, Header, Sessi
 use crate::text::Analyzer;
 use crate::{ConversationId, Language, RetrievalError, TurnId, TurnRecord};
 
-/// The map's first size; it doubles when full.
-const FIRST_MAP_BYTES: usize = 64 << 20;
+/// Sizes at which the store changes its ways; tests make them small.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// The map's first size, a multiple of the page size; it doubles when full.
+    pub(crate) map_bytes: usize,
+    /// Up to this many turns a scan of all vectors is faster than the trees, and exact.
+    pub(crate) scan_turns: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            map_bytes: 64 << 20,
+            scan_turns: 50_000,
+        }
+    }
+}
 
 /// What a new memory is made for; an existing one must have been made with the same.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -49,6 +64,7 @@ pub(super) struct Inner {
     pub(super) databases: Databases,
     pub(super) header: Header,
     pub(super) analyzer: Analyzer,
+    pub(super) limits: Limits,
 }
 
 /// What the memory holds of one conversation.
@@ -75,19 +91,19 @@ impl Memory {
     /// [`RetrievalError::EmbedderMismatch`] and [`RetrievalError::FormatVersion`] when it was made with something
     /// else, [`RetrievalError::Store`] when the folder cannot be used.
     pub fn create_or_open(path: &Path, settings: impl Into<MemorySettings>) -> Result<Self, RetrievalError> {
-        Self::create_with_map(path, &settings.into(), FIRST_MAP_BYTES)
+        Self::create_with(path, &settings.into(), Limits::default())
     }
 
-    pub(super) fn create_with_map(
+    pub(crate) fn create_with(
         path: &Path,
         settings: &MemorySettings,
-        map_bytes: usize,
+        limits: Limits,
     ) -> Result<Self, RetrievalError> {
         fs::create_dir_all(path).map_err(|error| RetrievalError::Store {
             path: path.to_owned(),
             source: error.into(),
         })?;
-        let environment = Environment::open(path, map_bytes)?;
+        let environment = Environment::open(path, limits.map_bytes)?;
         let databases = match Databases::open(&environment)? {
             Some(databases) => databases,
             None if environment.is_empty() => Self::initialise(&environment, settings)?,
@@ -97,7 +113,7 @@ impl Memory {
                 });
             }
         };
-        let memory = Self::assemble(environment, databases)?;
+        let memory = Self::assemble(environment, databases, limits)?;
         memory.check_embedder(settings.embedder.as_ref())?;
         Ok(memory)
     }
@@ -127,15 +143,20 @@ impl Memory {
         let not_a_memory = || RetrievalError::NotAMemory {
             path: path.to_owned(),
         };
+        let limits = Limits::default();
         if !path.join(DATA_FILE).is_file() {
             return Err(not_a_memory());
         }
-        let environment = Environment::open(path, FIRST_MAP_BYTES)?;
+        let environment = Environment::open(path, limits.map_bytes)?;
         let databases = Databases::open(&environment)?.ok_or_else(not_a_memory)?;
-        Self::assemble(environment, databases)
+        Self::assemble(environment, databases, limits)
     }
 
-    fn assemble(environment: Environment, databases: Databases) -> Result<Self, RetrievalError> {
+    fn assemble(
+        environment: Environment,
+        databases: Databases,
+        limits: Limits,
+    ) -> Result<Self, RetrievalError> {
         let header: Header = environment.read(|txn| get_json(databases.meta, txn, HEADER))?;
         if header.format != FORMAT_VERSION {
             return Err(RetrievalError::FormatVersion {
@@ -151,6 +172,7 @@ impl Memory {
                 databases,
                 header,
                 analyzer,
+                limits,
             }),
         })
     }
@@ -221,6 +243,11 @@ impl Memory {
         self.inner
             .environment
             .read(|txn| body(&Reading { txn, databases }))
+    }
+
+    /// Up to this many turns in reach, all vectors are scanned.
+    pub(crate) fn scan_turns(&self) -> usize {
+        self.inner.limits.scan_turns
     }
 
     pub(crate) fn analyzer(&self) -> &Analyzer {

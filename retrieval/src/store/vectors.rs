@@ -14,8 +14,6 @@ use super::{IngestProgress, IngestStage, Memory, Reading};
 use crate::RetrievalError;
 
 const INDEX: u16 = 0;
-/// Up to this many turns a scan of all vectors is faster than the trees, and exact.
-pub(crate) const SCAN_LIMIT: u64 = 50_000;
 /// The trees are the same for the same history.
 const SEED: u64 = 42;
 /// Tree nodes looked at for each neighbour wanted; more is slower and more exact.
@@ -42,7 +40,8 @@ impl Memory {
         let mut writer = Writer::<Cosine>::new(self.inner.databases.vectors, INDEX, dimension);
         writer.set_tmpdir(self.inner.environment.path());
         let wanted = self.read(|reading| {
-            Ok(reading.databases.turns.len(reading.txn)? > SCAN_LIMIT && writer.need_build(reading.txn)?)
+            let turns = reading.databases.turns.len(reading.txn)?;
+            Ok(turns > self.scan_turns() as u64 && writer.need_build(reading.txn)?)
         })?;
         if !wanted {
             return Ok(());

@@ -196,6 +196,19 @@ pub(super) fn is_time_word(word: &str) -> bool {
     TIME_WORDS.contains(&word)
 }
 
+/// "When did ...", "How long ...", "In which year ...".
+pub(super) fn asks_when(question: &[String]) -> bool {
+    let asks = |pair: &[String]| match pair {
+        [first, second] => {
+            (first == "how" && second == "long")
+                || (matches!(first.as_str(), "which" | "what")
+                    && matches!(second.as_str(), "day" | "month" | "year"))
+        }
+        _ => false,
+    };
+    question.first().is_some_and(|word| word == "when") || question.windows(2).any(asks)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -205,5 +218,12 @@ mod tests {
         assert!(STOP_WORDS.is_sorted());
         assert!(is_stop_word("what") && is_stop_word("a") && !is_stop_word("dance"));
         assert!(is_time_word("yesterday") && !is_time_word("dance"));
+    }
+
+    #[test]
+    fn questions_for_a_time() {
+        let asks = |question: &str| asks_when(&crate::text::words(question));
+        assert!(asks("When did Ann go?") && asks("How long was it?") && asks("In what month did he go?"));
+        assert!(!asks("What did she do when he went?") && !asks(""));
     }
 }

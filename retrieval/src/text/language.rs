@@ -5,7 +5,7 @@ use std::fmt;
 use rust_stemmers::{Algorithm, Stemmer};
 use serde::{Deserialize, Serialize};
 
-use super::{english, words};
+use super::{AskedDate, dates, english, words};
 
 /// The language whose stems and stop words an index uses; a store has one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -107,7 +107,21 @@ impl Analyzer {
         self.language == Language::English && words(text).iter().any(|word| english::is_time_word(word))
     }
 
-    fn is_stop_word(&self, word: &str) -> bool {
+    /// The dates that a question names; known for English only.
+    pub(crate) fn asked_dates(&self, question: &str) -> Vec<AskedDate> {
+        if self.language == Language::English {
+            dates::asked_dates(question)
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// Whether a question asks for a time; known for English only.
+    pub(crate) fn asks_when(&self, question: &str) -> bool {
+        self.language == Language::English && english::asks_when(&words(question))
+    }
+
+    pub(crate) fn is_stop_word(&self, word: &str) -> bool {
         self.language == Language::English && english::is_stop_word(word)
     }
 }

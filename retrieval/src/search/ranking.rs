@@ -1,0 +1,155 @@
+//! Scores for every turn in reach: keywords, cosines and priors, joined.
+
+use engine_contract::{EmbedKind, Embedder};
+
+use super::bm25::{Bm25, Term};
+use super::config::{Fusion, RankingConfig};
+use super::dense::{DenseScores, Vectors};
+use super::fusion;
+use super::kernel::Kernel;
+use super::priors::priors;
+use super::question::Question;
+use super::snapshot::Snapshot;
+use super::vocabulary::Lexicon;
+use crate::store::Reading;
+use crate::text::Analyzer;
+use crate::{RetrievalError, Retriever};
+
+/// In a large reach, so many of the best turns by keywords have their vectors looked at.
+const PROMISING: usize = 256;
+
+/// One state of the store, read for searching.
+#[derive(Debug)]
+pub(super) struct Reach {
+    /// Names the state.
+    pub(super) state: usize,
+    pub(super) snapshot: Snapshot,
+    pub(super) vectors: Vectors,
+    pub(super) lexicon: Lexicon,
+}
+
+/// What a ranking is made with.
+pub(super) struct Ranker<'a> {
+    pub(super) config: &'a RankingConfig,
+    pub(super) reading: &'a Reading<'a>,
+    pub(super) reach: &'a Reach,
+    pub(super) analyzer: &'a Analyzer,
+    pub(super) embedder: Option<&'a dyn Embedder>,
+}
+
+/// A score per turn in reach, and which turns are found at all.
+pub(super) struct Ranking {
+    pub(super) scores: Vec<f32>,
+    pub(super) found: Vec<bool>,
+}
+
+impl Ranker<'_> {
+    pub(super) fn rank(&self, query: &str, retriever: Retriever) -> Result<Ranking, RetrievalError> {
+        let snapshot = &self.reach.snapshot;
+        let question = Question::new(query, snapshot, self.analyzer);
+        let keyword = match retriever {
+            Retriever::Dense => None,
+            Retriever::Bm25 | Retriever::Hybrid => Some(self.keyword_scores(&question)?),
+        };
+        let dense = match retriever {
+            Retriever::Bm25 => None,
+            Retriever::Dense | Retriever::Hybrid => {
+                self.dense_scores(query, &question, keyword.as_deref())?
+            }
+        };
+        // A turn must share a word with the question, itself or through a neighbour, or have a known cosine.
+        let is_keyword = |place: usize| keyword.as_ref().is_some_and(|scores| scores[place] > 0.0);
+        let is_dense = |place: usize| dense.as_ref().is_some_and(|scores| scores.known[place]);
+        let found = (0..snapshot.len())
+            .map(|place| is_dense(place) || is_keyword(place))
+            .collect();
+        let scores = match self.config.fusion {
+            Fusion::ReciprocalRank => self.reciprocal_rank(keyword, dense),
+            Fusion::ZScore => self.weighted_sum(&question, keyword, dense),
+        };
+        Ok(Ranking { scores, found })
+    }
+
+    fn keyword_scores(&self, question: &Question) -> Result<Vec<f32>, RetrievalError> {
+        let lexicon = &self.reach.lexicon;
+        let vectors = match (self.config.vocabulary, self.embedder) {
+            (Some(_), Some(embedder)) => lexicon.vectors(&question.words, embedder)?,
+            _ => vec![None; question.words.len()],
+        };
+        let terms = question.words.iter().zip(&vectors).map(|(word, vector)| {
+            let mut term: Term<'_> = vec![(&word.stem, 1.0)];
+            if let (Some(vector), Some(config)) = (vector, self.config.vocabulary) {
+                term.extend(lexicon.neighbours(word, vector, config));
+            }
+            term
+        });
+        let terms: Vec<Term<'_>> = terms.collect();
+        let bm25 = Bm25 {
+            k1: self.config.k1,
+            b: self.config.b,
+            kernel: Kernel::new(self.config.neighbours, &self.reach.snapshot),
+        };
+        bm25.scores(self.reading, &self.reach.snapshot, &terms)
+    }
+
+    fn dense_scores(
+        &self,
+        query: &str,
+        question: &Question,
+        keyword: Option<&[f32]>,
+    ) -> Result<Option<DenseScores>, RetrievalError> {
+        let Some(embedder) = self.embedder else {
+            return Ok(None);
+        };
+        let text = if self.config.cut_names {
+            &question.without_names
+        } else {
+            query
+        };
+        let Some(vector) = embedder.embed(&[text], EmbedKind::Query)?.pop() else {
+            return Ok(None);
+        };
+        let promising = keyword.map_or_else(Vec::new, |scores| {
+            fusion::top(scores, PROMISING, |place| scores[place] > 0.0)
+        });
+        let (vectors, snapshot) = (&self.reach.vectors, &self.reach.snapshot);
+        let neighbours = self
+            .config
+            .neighbours
+            .filter(|_| self.config.smoothed_weight > 0.0);
+        vectors
+            .scores(self.reading, snapshot, neighbours, (&vector, &promising))
+            .map(Some)
+    }
+
+    fn reciprocal_rank(&self, keyword: Option<Vec<f32>>, dense: Option<DenseScores>) -> Vec<f32> {
+        let places = self.reach.snapshot.len();
+        let mut rankings = Vec::new();
+        if let Some(scores) = keyword {
+            rankings.push(fusion::top(&scores, places, |place| scores[place] > 0.0));
+        }
+        if let Some(scores) = dense {
+            rankings.push(fusion::top(&scores.plain, places, |place| scores.known[place]));
+        }
+        fusion::reciprocal_rank(places, &rankings)
+    }
+
+    fn weighted_sum(
+        &self,
+        question: &Question,
+        keyword: Option<Vec<f32>>,
+        dense: Option<DenseScores>,
+    ) -> Vec<f32> {
+        let config = self.config;
+        let mut sum = priors(config, question, &self.reach.snapshot);
+        if let Some(mut keyword) = keyword {
+            fusion::z_scores(&mut keyword);
+            fusion::add(&mut sum, &keyword, config.keyword_weight);
+        }
+        if let Some(dense) = dense {
+            fusion::add(&mut sum, &dense.plain, config.dense_weight);
+            fusion::add(&mut sum, &dense.smoothed, config.smoothed_weight);
+        }
+        sum
+    }
+}
