@@ -3,7 +3,7 @@
 use crate::gemm::{self, MAX_PANEL, Sums};
 use crate::output::Output;
 use crate::quantize::Panels;
-use crate::tile::COLUMNS;
+use crate::tile::{COLUMNS, Source, Weights};
 use crate::{BlockFormat, Cpu, KernelError, QuantizedRows, TilePolicy, TiledMatrix};
 
 /// Rows that are multiplied with all tiles of a task before the next: what stays in the second-level cache.
@@ -140,7 +140,12 @@ impl Cpu {
         bytes: &[u8],
         policy: TilePolicy,
     ) -> Result<TiledMatrix, KernelError> {
-        crate::tile::Source { format, n, k, bytes }.tile(policy, self.pool())
+        Source {
+            n,
+            k,
+            weights: Weights::Blocks(format, bytes),
+        }
+        .tile(policy, self.pool())
     }
 
     /// Multiplies the rows of `x`, `[rows, k]`, with `w` and adds its bias: `out` is `[rows, n]`. A row's result is

@@ -1,16 +1,16 @@
 use half::f16;
 
-use crate::memory::{HugeBuffer, SharedBytes};
+use crate::memory::SharedBytes;
 use crate::{BlockFormat, KernelError, ThreadPool};
 
 mod cache;
 mod encode;
 mod layout;
+mod source;
 
 pub use layout::TileKind;
 pub(crate) use layout::{BLOCK, COLUMNS, Layout, place};
-
-use encode::TileMut;
+pub(crate) use source::{Source, Weights};
 
 /// Which tiles a file's weights become.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -60,8 +60,12 @@ impl TiledMatrix {
         bytes: &[u8],
         policy: TilePolicy,
     ) -> Result<TiledMatrix, KernelError> {
-        let alone = ThreadPool::new(1)?;
-        Source { format, n, k, bytes }.tile(policy, &alone)
+        Source {
+            n,
+            k,
+            weights: Weights::Blocks(format, bytes),
+        }
+        .tile(policy, &ThreadPool::new(1)?)
     }
 
     /// Rounds `n` rows of `k` values to 8 bits in blocks of 32.
@@ -69,8 +73,12 @@ impl TiledMatrix {
     /// # Errors
     /// As [`TiledMatrix::from_blocks`].
     pub fn from_f32(n: usize, k: usize, values: &[f32]) -> Result<TiledMatrix, KernelError> {
-        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-        TiledMatrix::from_blocks(BlockFormat::F32, n, k, &bytes, TilePolicy::Int8)
+        Source {
+            n,
+            k,
+            weights: Weights::Values(values),
+        }
+        .tile(TilePolicy::Int8, &ThreadPool::new(1)?)
     }
 
     /// Rows, that is, outputs.
@@ -174,130 +182,6 @@ fn nibble(quants: &[u8], place: usize) -> u8 {
 
 fn half_at(bytes: &[u8], index: usize) -> f32 {
     f16::from_le_bytes([bytes[2 * index], bytes[2 * index + 1]]).to_f32()
-}
-
-/// Weights as a file stores them.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Source<'a> {
-    pub(crate) format: BlockFormat,
-    pub(crate) n: usize,
-    pub(crate) k: usize,
-    pub(crate) bytes: &'a [u8],
-}
-
-impl Source<'_> {
-    pub(crate) fn tile(&self, policy: TilePolicy, pool: &ThreadPool) -> Result<TiledMatrix, KernelError> {
-        let row_bytes = self.check()?;
-        let kind = match policy {
-            TilePolicy::Int8 => TileKind::Int8,
-            TilePolicy::Native => encode::native_kind(self.format),
-        };
-        let layout = Layout::new(kind, self.n, self.k);
-        let gain = self.gain(kind, row_bytes)?;
-        let mut buffer = HugeBuffer::zeroed(layout.bytes())?;
-        let damaged = std::sync::atomic::AtomicUsize::new(usize::MAX);
-        pool.run_pieces(&mut split(&mut buffer, &layout), 1, &|index, tile| {
-            let rows = index * COLUMNS..self.n.min((index + 1) * COLUMNS);
-            for row in rows {
-                let bytes = &self.bytes[row * row_bytes..][..row_bytes];
-                if !self.encode_row(kind, gain, bytes, (&mut tile[0], row % COLUMNS)) {
-                    damaged.fetch_min(row, std::sync::atomic::Ordering::Relaxed);
-                }
-            }
-        });
-        match damaged.into_inner() {
-            usize::MAX => Ok(TiledMatrix {
-                n: self.n,
-                k: self.k,
-                layout,
-                gain,
-                bytes: SharedBytes::from(buffer),
-            }),
-            row => Err(KernelError::NotFinite {
-                format: self.format,
-                row,
-            }),
-        }
-    }
-
-    fn check(&self) -> Result<usize, KernelError> {
-        if !self.k.is_multiple_of(BLOCK) {
-            return Err(KernelError::PartialBlock {
-                k: self.k,
-                block_len: BLOCK,
-            });
-        }
-        let row_bytes = self.format.row_bytes(self.k)?;
-        let expected = row_bytes.saturating_mul(self.n);
-        if self.bytes.len() != expected {
-            let what = "bytes of a weight matrix";
-            return Err(KernelError::Shape {
-                what,
-                expected,
-                received: self.bytes.len(),
-            });
-        }
-        Ok(row_bytes)
-    }
-
-    fn gain(&self, kind: TileKind, row_bytes: usize) -> Result<f32, KernelError> {
-        if encode::keeps_integers(self.format, kind) {
-            return Ok(1.0);
-        }
-        let mut values = vec![0.0; self.k];
-        let mut largest = 0.0_f32;
-        for row in self.bytes.chunks_exact(row_bytes.max(1)) {
-            self.format.dequantize(row, &mut values)?;
-            largest = values
-                .iter()
-                .fold(largest, |largest, value| largest.max(value.abs()));
-        }
-        Ok(encode::gain_for(largest))
-    }
-
-    /// Writes one row into a column of a tile; false when a weight is not finite.
-    fn encode_row(&self, kind: TileKind, gain: f32, bytes: &[u8], place: (&mut TileMut<'_>, usize)) -> bool {
-        let (tile, column) = place;
-        let mut finite = true;
-        if encode::keeps_integers(self.format, kind) {
-            encode::keep(self.format, kind, bytes, |block, values| {
-                finite &= values.scale.is_finite() && values.minimum.is_finite();
-                tile.set(kind, (block, column), values);
-            });
-            return finite;
-        }
-        let mut values = vec![0.0; self.k];
-        finite &= self.format.dequantize(bytes, &mut values).is_ok();
-        for (block, values) in values.as_chunks::<BLOCK>().0.iter().enumerate() {
-            match encode::round_to_int8(values, gain) {
-                Some(rounded) => tile.set(kind, (block, column), &rounded),
-                None => finite = false,
-            }
-        }
-        finite
-    }
-}
-
-fn split<'a>(mut buffer: &'a mut [u8], layout: &Layout) -> Vec<TileMut<'a>> {
-    let ([_, planes, scales, minima], sizes) = (layout.starts(), layout.tile_bytes());
-    let mut quants = cut(&mut buffer, planes);
-    let mut bits = cut(&mut buffer, scales - planes);
-    let mut factors = cut(&mut buffer, minima - scales);
-    (0..layout.tiles)
-        .map(|_| TileMut {
-            quants: cut(&mut quants, sizes[0]),
-            planes: cut(&mut bits, sizes[1]),
-            scales: cut(&mut factors, sizes[2]),
-            minima: cut(&mut buffer, sizes[3]),
-        })
-        .collect()
-}
-
-/// Takes the first `len` bytes off `rest`.
-fn cut<'a>(rest: &mut &'a mut [u8], len: usize) -> &'a mut [u8] {
-    let (piece, left) = std::mem::take(rest).split_at_mut(len);
-    *rest = left;
-    piece
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use half::f16;
 
-use super::layout::{BLOCK, COLUMNS, TileKind, place};
+use super::layout::{BLOCK, COLUMNS, TileKind};
 use crate::BlockFormat;
 use crate::block::{f16_at, f16_bits_at, fifth_bits, scales_and_minima};
 
@@ -24,19 +24,27 @@ pub(super) struct Column {
 }
 
 impl TileMut<'_> {
+    /// Writes 32 weights of one column, over zeroes. Bytes lie as `place` says, four at a time.
     pub(super) fn set(&mut self, kind: TileKind, (block, column): (usize, usize), values: &Column) {
         let quants = &mut self.quants[block * kind.quant_bytes()..][..kind.quant_bytes()];
-        for (at, &quant) in values.quants.iter().enumerate() {
-            let place = place(column, at);
-            match kind {
-                TileKind::Int8 => quants[place] = quant,
-                TileKind::Int5 | TileKind::Int4Min => {
-                    let half = place / kind.quant_bytes();
-                    quants[place % kind.quant_bytes()] |= (quant & 15) << (4 * half);
-                }
+        let groups = values.quants.as_chunks::<4>().0;
+        if kind == TileKind::Int8 {
+            for (place, group) in quants.chunks_exact_mut(4 * COLUMNS).zip(groups) {
+                place[4 * column..4 * column + 4].copy_from_slice(group);
             }
-            if kind == TileKind::Int5 {
-                self.planes[block * kind.plane_bytes() + place / 8] |= (quant >> 4) << (place % 8);
+        } else {
+            let (low, high) = groups.split_at(BLOCK / 8);
+            for (place, (low, high)) in quants.chunks_exact_mut(4 * COLUMNS).zip(low.iter().zip(high)) {
+                let nibbles: [u8; 4] = std::array::from_fn(|at| (low[at] & 15) | (high[at] << 4));
+                place[4 * column..4 * column + 4].copy_from_slice(&nibbles);
+            }
+        }
+        if kind == TileKind::Int5 {
+            let planes = &mut self.planes[block * kind.plane_bytes()..][..kind.plane_bytes()];
+            for (plane, group) in planes.chunks_exact_mut(COLUMNS / 2).zip(groups) {
+                let bits = (0..4).fold(0, |bits, at| bits | ((group[at] >> 4) << at));
+                let shift = column % 2 * 4;
+                plane[column / 2] = (plane[column / 2] & !(15 << shift)) | (bits << shift);
             }
         }
         let scale = (block * COLUMNS + column) * 2;
@@ -72,24 +80,34 @@ pub(super) fn keeps_integers(format: BlockFormat, kind: TileKind) -> bool {
     }
 }
 
-/// Calls `emit` with the columns of one row of `bytes`, block by block. The pair must [`keeps_integers`].
-pub(super) fn keep(format: BlockFormat, kind: TileKind, bytes: &[u8], mut emit: impl FnMut(usize, &Column)) {
-    if format == BlockFormat::Q4K {
-        for (index, block) in bytes.chunks_exact(format.block_bytes()).enumerate() {
-            let pairs = scales_and_minima(block);
-            for (group, (scale, minimum)) in pairs.into_iter().enumerate() {
-                let quants = q4_k_group(block, group);
-                let column = Column {
-                    quants,
-                    scale: f16::from_f32(scale),
-                    minimum: f16::from_f32(minimum),
-                };
-                emit(index * pairs.len() + group, &column);
-            }
-        }
-        return;
-    }
+/// Calls `emit` with the columns of one row of `bytes`, block by block. The pair must [`keeps_integers`]. Returns 0, or
+/// `None` when a scale is not finite.
+pub(super) fn keep(
+    format: BlockFormat,
+    kind: TileKind,
+    bytes: &[u8],
+    mut emit: impl FnMut(usize, &Column),
+) -> Option<f32> {
+    let mut finite = true;
+    let mut emit = |index: usize, column: Column| {
+        finite &= column.scale.is_finite() && column.minimum.is_finite();
+        emit(index, &column);
+    };
     for (index, block) in bytes.chunks_exact(format.block_bytes()).enumerate() {
+        if format == BlockFormat::Q4K {
+            for (group, (scale, minimum)) in scales_and_minima(block).into_iter().enumerate() {
+                let (scale, minimum) = (f16::from_f32(scale), f16::from_f32(minimum));
+                emit(
+                    index * 8 + group,
+                    Column {
+                        quants: q4_k_group(block, group),
+                        scale,
+                        minimum,
+                    },
+                );
+            }
+            continue;
+        }
         let scale = f16::from_bits(f16_bits_at(block, 0));
         let minimum = match format {
             BlockFormat::Q4_0 => f16::from_f32(8.0 * scale.to_f32()),
@@ -98,13 +116,14 @@ pub(super) fn keep(format: BlockFormat, kind: TileKind, bytes: &[u8], mut emit: 
         };
         emit(
             index,
-            &Column {
+            Column {
                 quants: legacy_quants(format, kind, block),
                 scale,
                 minimum,
             },
         );
     }
+    finite.then_some(0.0)
 }
 
 fn legacy_quants(format: BlockFormat, kind: TileKind, block: &[u8]) -> [u8; BLOCK] {
@@ -127,31 +146,34 @@ fn q4_k_group(block: &[u8], group: usize) -> [u8; BLOCK] {
     std::array::from_fn(|at| (quants[at] >> (group % 2 * 4)) & 15)
 }
 
-/// 32 values as 8-bit integers: the scale is the largest magnitude over 127, rounded up to half precision, so that
-/// no integer exceeds 127. `gain` is the matrix's power of two. `None` when a value is not finite.
-pub(super) fn round_to_int8(values: &[f32; BLOCK], gain: f32) -> Option<Column> {
+/// 32 values as 8-bit integers, and their largest magnitude. The scale is that magnitude over 127, rounded up to half
+/// precision, so that no integer exceeds 127; `gain` is the matrix's power of two. `None` when a value is not finite;
+/// where the scale is too large for half precision, integers are 0, and a larger gain is needed.
+pub(super) fn round_to_int8(values: &[f32; BLOCK], gain: f32) -> Option<(Column, f32)> {
     let largest = values
         .iter()
         .fold(0_u32, |largest, value| largest.max(value.to_bits() & 0x7fff_ffff));
-    let largest = f32::from_bits(largest) / gain;
+    let largest = f32::from_bits(largest);
     if !largest.is_finite() {
         return None;
     }
-    let scale = round_up(largest / 127.0);
-    if !scale.is_finite() {
-        return None;
-    }
+    let scale = round_up(largest / gain / 127.0);
     let inverse = if scale == f16::ZERO {
         0.0
     } else {
         1.0 / (scale.to_f32() * gain)
     };
-    let quants = values.map(|value| ((value * inverse).round_ties_even() as i8 as u8).wrapping_add(128));
-    Some(Column {
-        quants,
-        scale,
-        minimum: f16::ZERO,
-    })
+    // Beside 1.5 * 2^23 single precision keeps no fraction: the sum is rounded to even and its low byte is the integer.
+    const ROUND: f32 = 12_582_912.0;
+    let quants = values.map(|value| ((value * inverse + ROUND).to_bits() as u8).wrapping_add(128));
+    Some((
+        Column {
+            quants,
+            scale,
+            minimum: f16::ZERO,
+        },
+        largest,
+    ))
 }
 
 /// The power of two by which a matrix with this largest magnitude is divided before its scales are rounded to half

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use super::*;
+use crate::HugeBuffer;
 use crate::samples::{blocks, dequantized, numbers};
 
 /// Not a multiple of 16 rows, so that the last tile is padded.
