@@ -83,9 +83,19 @@ pub(crate) fn within_budget(turns: Vec<TurnRecord>, tokens: usize) -> Vec<TurnRe
     kept
 }
 
-/// Sorts turns into the order in which they were said.
+/// Sorts turns into the order in which they were said: by position inside a conversation, by time across several.
 pub(crate) fn in_order(turns: &mut [TurnRecord]) {
-    turns.sort_by(|a, b| (a.time, &a.conversation, a.position).cmp(&(b.time, &b.conversation, b.position)));
+    // A session without a date keeps its place between its neighbours.
+    if turns
+        .windows(2)
+        .all(|pair| pair[0].conversation == pair[1].conversation)
+    {
+        turns.sort_by_key(|turn| turn.position);
+    } else {
+        turns.sort_by(|a, b| {
+            (a.time, &a.conversation, a.position).cmp(&(b.time, &b.conversation, b.position))
+        });
+    }
 }
 
 #[cfg(test)]
@@ -114,6 +124,7 @@ mod tests {
         for (turn, position) in turns.iter_mut().zip([90, 12, 3]) {
             turn.position = position;
         }
+        turns[1].time = None;
         in_order(&mut turns);
         assert_eq!(
             turns.iter().map(|t| t.id.as_str()).collect::<Vec<_>>(),
