@@ -16,20 +16,27 @@
 //! This crate knows nothing of batches, sampling, compute or the questions a model is asked.
 
 mod chat;
+mod digest;
 mod error;
 mod gguf;
+mod inspect;
 mod manifest;
 mod mapped;
+mod pull;
 mod safetensors;
 mod store;
 mod tokenizer;
+mod verify;
 
 pub use chat::ChatTemplate;
 pub use error::{SourceFailure, WeightsError};
 pub use gguf::{Gguf, Tensor, ggml_type_name};
+pub use inspect::{Format, Summary, TypeShare, inspect};
 pub use manifest::{
     EmbedderProfile, Family, FileEntry, Manifest, ModelEntry, Piece, Pooling, Purpose, Source,
 };
+pub use pull::{PullProgress, PullStage, PullUpdate};
 pub use safetensors::{Dtype, SafeTensor, SafeTensors};
 pub use store::{ModelFiles, ModelState, ModelStatus, ModelStore};
 pub use tokenizer::{Specials, Tokenizer};
+pub use verify::{Pin, VerifiedFile};

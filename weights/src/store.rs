@@ -17,6 +17,16 @@ pub struct ModelStore {
     /// `MNEME_OFFLINE`: nothing is ever fetched.
     pub(crate) offline: bool,
     pub(crate) manifest: Manifest,
+    pub(crate) reach: Reach,
+}
+
+/// How the outside is reached; other than the default only in tests.
+#[derive(Debug, Clone)]
+pub(crate) struct Reach {
+    /// Address of the Hub; hf-hub's own default (`HF_ENDPOINT`) when absent.
+    pub(crate) hub: Option<String>,
+    /// Names the Python interpreter goes by, in the order to try.
+    pub(crate) interpreters: Vec<PathBuf>,
 }
 
 /// A model that is here, ready to be opened.
@@ -85,6 +95,10 @@ impl ModelStore {
             local: None,
             offline: false,
             manifest: Manifest::builtin()?,
+            reach: Reach {
+                hub: None,
+                interpreters: vec!["python3".into(), "python".into()],
+            },
         })
     }
 

@@ -4,6 +4,9 @@ mod byte_level;
 mod from_gguf;
 mod from_json;
 
+#[cfg(test)]
+mod tests;
+
 use std::path::{Path, PathBuf};
 
 use aho_corasick::{AhoCorasick, MatchKind};
