@@ -56,10 +56,8 @@ fn main() {
     let options = options();
     let cpu = Cpu::with_isa(options.isa, options.threads).unwrap();
     let threads = cpu.threads();
-    let clock = if options.processor_time {
-        Clock::Processor { threads }
-    } else {
-        Clock::Wall
+    let clock = Clock {
+        processor_threads: options.processor_time.then_some(threads),
     };
     println!("{}, {threads} threads", cpu.isa());
     println!(

@@ -23,7 +23,7 @@ fn main() {
     let threads = std::env::args().skip(1).find_map(|argument| argument.parse().ok());
     let cpu = Cpu::new(threads).unwrap();
     println!("{}, {} threads, processor time", cpu.isa(), cpu.threads());
-    let clock = Clock::Processor { threads: cpu.threads() };
+    let clock = Clock { processor_threads: Some(cpu.threads()) };
     for (n, k) in SHAPES {
         let values: Vec<f32> = (0..n * k).map(|at| (at % 31) as f32 - 15.0).collect();
         let w = F32Matrix::new(n, k, &values).unwrap();

@@ -26,8 +26,8 @@ fn main() {
         .find_map(|argument| argument.parse().ok());
     let cpu = Cpu::new(threads).unwrap();
     println!("{}, {} threads", cpu.isa(), cpu.threads());
-    let clock = Clock::Processor {
-        threads: cpu.threads(),
+    let clock = Clock {
+        processor_threads: Some(cpu.threads()),
     };
     for format in BlockFormat::ALL {
         let k = if format.block_len() == 256 { 1024 } else { 896 };

@@ -181,7 +181,7 @@ impl ThreadPool {
         shared
             .gate
             .0
-            .store((region + 1) * REGION | OPEN, Ordering::SeqCst);
+            .store(((region + 1) * REGION) | OPEN, Ordering::SeqCst);
         for (worker, asleep) in self.workers.iter().zip(&shared.asleep) {
             if asleep.0.load(Ordering::SeqCst) {
                 worker.thread.unpark();
@@ -253,7 +253,7 @@ impl Shared {
                 return None;
             }
             looks += 1;
-            if looks % LOOKS_PER_CLOCK != 0 {
+            if !looks.is_multiple_of(LOOKS_PER_CLOCK) {
                 std::hint::spin_loop();
             } else if idle_since.elapsed() > SPIN {
                 self.sleep(index, seen);
@@ -315,7 +315,7 @@ impl Shared {
         while self.gate.0.load(Ordering::Acquire) & INSIDE != 0 {
             looks += 1;
             // A worker may have lost its core in the middle of a task: give it ours.
-            if looks % 1024 == 0 {
+            if looks.is_multiple_of(1024) {
                 std::thread::yield_now()
             } else {
                 std::hint::spin_loop()

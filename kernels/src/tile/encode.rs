@@ -70,75 +70,91 @@ pub(super) fn native_kind(format: BlockFormat) -> TileKind {
     }
 }
 
-/// Whether the tile keeps the file's integers and scales (Q4_K's 6-bit scales are multiplied out and rounded to
-/// half precision, an error below 2^-11 of the scale).
-pub(super) fn keeps_integers(format: BlockFormat, kind: TileKind) -> bool {
-    match kind {
-        TileKind::Int8 => matches!(format, BlockFormat::Q4_0 | BlockFormat::Q5_0 | BlockFormat::Q8_0),
-        TileKind::Int5 => format == BlockFormat::Q5_0,
-        TileKind::Int4Min => matches!(format, BlockFormat::Q4_0 | BlockFormat::Q4_1 | BlockFormat::Q4K),
+/// A format whose integers and scales some tile keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kept {
+    Q4_0,
+    /// Q4_0 with its offset as a minimum of 8 times the scale.
+    Q4_0Min,
+    Q4_1,
+    Q5_0,
+    Q8_0,
+    /// The 6-bit scales are multiplied out and rounded to half precision, an error below 2^-11 of the scale.
+    Q4K,
+}
+
+/// How the tile keeps the file's integers and scales; `None` where values must be rounded.
+pub(super) fn kept(format: BlockFormat, kind: TileKind) -> Option<Kept> {
+    match (format, kind) {
+        (BlockFormat::Q4_0, TileKind::Int8) => Some(Kept::Q4_0),
+        (BlockFormat::Q4_0, TileKind::Int4Min) => Some(Kept::Q4_0Min),
+        (BlockFormat::Q4_1, TileKind::Int4Min) => Some(Kept::Q4_1),
+        (BlockFormat::Q5_0, TileKind::Int8 | TileKind::Int5) => Some(Kept::Q5_0),
+        (BlockFormat::Q8_0, TileKind::Int8) => Some(Kept::Q8_0),
+        (BlockFormat::Q4K, TileKind::Int4Min) => Some(Kept::Q4K),
+        _ => None,
     }
 }
 
-/// Calls `emit` with the columns of one row of `bytes`, block by block. The pair must [`keeps_integers`]. Returns 0, or
-/// `None` when a scale is not finite.
-pub(super) fn keep(
-    format: BlockFormat,
-    kind: TileKind,
-    bytes: &[u8],
-    mut emit: impl FnMut(usize, &Column),
-) -> Option<f32> {
-    let mut finite = true;
-    let mut emit = |index: usize, column: Column| {
-        finite &= column.scale.is_finite() && column.minimum.is_finite();
-        emit(index, &column);
-    };
-    for (index, block) in bytes.chunks_exact(format.block_bytes()).enumerate() {
-        if format == BlockFormat::Q4K {
-            for (group, (scale, minimum)) in scales_and_minima(block).into_iter().enumerate() {
-                let (scale, minimum) = (f16::from_f32(scale), f16::from_f32(minimum));
-                emit(
-                    index * 8 + group,
-                    Column {
+impl Kept {
+    /// Calls `emit` with each 32 weights of a block of the format, for a tile whose weights have this offset.
+    pub(super) fn columns(self, offset: u8, block: &[u8], mut emit: impl FnMut(Column)) {
+        let scale = f16::from_bits(f16_bits_at(block, 0));
+        let nibbles = |quants: usize, shift: u8| -> [u8; BLOCK] {
+            std::array::from_fn(|at| ((block[quants + at % 16] >> (at / 16 * 4)) & 15) + shift)
+        };
+        match self {
+            Kept::Q8_0 => {
+                let quants = std::array::from_fn(|at| block[2 + at].wrapping_add(offset));
+                emit(Column {
+                    quants,
+                    scale,
+                    minimum: f16::ZERO,
+                });
+            }
+            Kept::Q5_0 => {
+                let (low, high) = (nibbles(6, 0), fifth_bits(block, 2));
+                let fifth = |at: usize| (((high >> at) & 1) << 4) as u8;
+                let quants = std::array::from_fn(|at| (low[at] | fifth(at)) + (offset - 16));
+                emit(Column {
+                    quants,
+                    scale,
+                    minimum: f16::ZERO,
+                });
+            }
+            Kept::Q4_0 => emit(Column {
+                quants: nibbles(2, offset - 8),
+                scale,
+                minimum: f16::ZERO,
+            }),
+            Kept::Q4_0Min => {
+                let minimum = f16::from_f32(8.0 * scale.to_f32());
+                emit(Column {
+                    quants: nibbles(2, 0),
+                    scale,
+                    minimum,
+                });
+            }
+            Kept::Q4_1 => {
+                let minimum = f16::from_f32(-f16_at(block, 2));
+                emit(Column {
+                    quants: nibbles(4, 0),
+                    scale,
+                    minimum,
+                });
+            }
+            Kept::Q4K => {
+                for (group, (scale, minimum)) in scales_and_minima(block).into_iter().enumerate() {
+                    let (scale, minimum) = (f16::from_f32(scale), f16::from_f32(minimum));
+                    emit(Column {
                         quants: q4_k_group(block, group),
                         scale,
                         minimum,
-                    },
-                );
+                    });
+                }
             }
-            continue;
         }
-        let scale = f16::from_bits(f16_bits_at(block, 0));
-        let minimum = match format {
-            BlockFormat::Q4_0 => f16::from_f32(8.0 * scale.to_f32()),
-            BlockFormat::Q4_1 => f16::from_f32(-f16_at(block, 2)),
-            _ => f16::ZERO,
-        };
-        emit(
-            index,
-            Column {
-                quants: legacy_quants(format, kind, block),
-                scale,
-                minimum,
-            },
-        );
     }
-    finite.then_some(0.0)
-}
-
-fn legacy_quants(format: BlockFormat, kind: TileKind, block: &[u8]) -> [u8; BLOCK] {
-    let shift = kind.offset();
-    let nibble = |quants: &[u8], at: usize| (quants[at % 16] >> (at / 16 * 4)) & 15;
-    std::array::from_fn(|at| match format {
-        BlockFormat::Q8_0 => block[2 + at].wrapping_add(shift),
-        BlockFormat::Q5_0 => {
-            let fifth = (((fifth_bits(block, 2) >> at) & 1) << 4) as u8;
-            (nibble(&block[6..], at) | fifth) + (shift - 16)
-        }
-        BlockFormat::Q4_0 if kind == TileKind::Int8 => nibble(&block[2..], at) + (shift - 8),
-        BlockFormat::Q4_0 => nibble(&block[2..], at),
-        _ => nibble(&block[4..], at),
-    })
 }
 
 fn q4_k_group(block: &[u8], group: usize) -> [u8; BLOCK] {

@@ -42,7 +42,7 @@ impl Source<'_> {
         let mut buffer = HugeBuffer::zeroed(layout.bytes())?;
         let mut gain = 1.0;
         let largest = self.fill(&mut buffer, &layout, gain, pool)?;
-        if !encode::keeps_integers(self.format(), kind) && encode::gain_for(largest) != gain {
+        if encode::kept(self.format(), kind).is_none() && encode::gain_for(largest) != gain {
             gain = encode::gain_for(largest);
             self.fill(&mut buffer, &layout, gain, pool)?;
         }
@@ -130,10 +130,16 @@ impl Source<'_> {
             Weights::Blocks(format, bytes) => {
                 let row_bytes = bytes.len() / self.n;
                 let bytes = &bytes[row * row_bytes..][..row_bytes];
-                if encode::keeps_integers(format, kind) {
-                    return encode::keep(format, kind, bytes, |block, values| {
-                        tile.set(kind, (block, column), values);
-                    });
+                if let Some(kept) = encode::kept(format, kind) {
+                    let (mut finite, mut block) = (true, 0);
+                    for bytes in bytes.chunks_exact(format.block_bytes()) {
+                        kept.columns(kind.offset(), bytes, |values| {
+                            finite &= values.scale.is_finite() && values.minimum.is_finite();
+                            tile.set(kind, (block, column), &values);
+                            block += 1;
+                        });
+                    }
+                    return finite.then_some(0.0);
                 }
                 format.dequantize(bytes, scratch).ok()?;
                 &*scratch
