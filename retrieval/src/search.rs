@@ -8,6 +8,7 @@ mod kernel;
 mod priors;
 mod question;
 mod ranking;
+mod rows;
 mod searcher;
 mod snapshot;
 #[cfg(test)]

@@ -19,4 +19,4 @@ pub(crate) use memory::Reading;
 pub use memory::{ConversationSummary, Memory, MemorySettings};
 pub(crate) use postings::{Posting, read as read_postings};
 pub(crate) use records::{ConversationRecord, SessionRecord, TurnFlags};
-pub(crate) use wordvectors::QuantisedVector;
+pub(crate) use wordvectors::decode as decode_word_vector;

@@ -10,6 +10,7 @@ use crate::store::Reading;
 use super::config::Neighbours;
 use super::fusion;
 use super::kernel::Kernel;
+use super::rows::Row;
 use super::snapshot::Snapshot;
 use approximate::Sample;
 use exact::Matrix;
@@ -58,7 +59,7 @@ impl Vectors {
     ) -> Result<DenseScores, RetrievalError> {
         match self {
             Self::Absent => Ok(DenseScores::default()),
-            Self::All(matrix) => Ok(all(matrix.cosines(query), neighbours, snapshot)),
+            Self::All(matrix) => Ok(all(matrix.cosines(&Row::new(query)), neighbours, snapshot)),
             Self::Trees(sample) => match sample.scores(reading, snapshot, neighbours, (query, promising))? {
                 Some(scores) => Ok(scores),
                 None => {
@@ -87,25 +88,4 @@ fn all(cosines: Vec<f32>, neighbours: Option<Neighbours>, snapshot: &Snapshot) -
         plain,
         smoothed,
     }
-}
-
-pub(super) fn normalise(vector: &mut [f32]) {
-    let norm = dot(vector, vector).sqrt();
-    if norm > 0.0 {
-        vector.iter_mut().for_each(|v| *v /= norm);
-    }
-}
-
-/// Eight sums side by side, which the compiler turns into SIMD.
-pub(super) fn dot(a: &[f32], b: &[f32]) -> f32 {
-    const LANES: usize = 8;
-    let mut sums = [0.0f32; LANES];
-    let (a, a_rest) = a.as_chunks::<LANES>();
-    let (b, b_rest) = b.as_chunks::<LANES>();
-    for (a, b) in a.iter().zip(b) {
-        for lane in 0..LANES {
-            sums[lane] += a[lane] * b[lane];
-        }
-    }
-    sums.iter().sum::<f32>() + a_rest.iter().zip(b_rest).map(|(a, b)| a * b).sum::<f32>()
 }

@@ -156,7 +156,7 @@ impl Searcher {
                 let sizes = (embedder.info().dimension, self.memory.scan_turns());
                 (
                     Vectors::read(reading, &snapshot, sizes)?,
-                    Lexicon::read(reading, self.memory.analyzer())?,
+                    Lexicon::read(reading, self.memory.analyzer(), sizes.0)?,
                 )
             }
             None => (Vectors::Absent, Lexicon::default()),

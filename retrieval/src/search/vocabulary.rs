@@ -4,8 +4,9 @@ use engine_contract::{EmbedKind, Embedder};
 
 use super::config::Vocabulary;
 use super::question::QuestionWord;
+use super::rows::{Row, Rows};
 use crate::RetrievalError;
-use crate::store::{QuantisedVector, Reading};
+use crate::store::{Reading, decode_word_vector};
 use crate::text::Analyzer;
 
 /// The words of the store with their stems and vectors.
@@ -13,28 +14,37 @@ use crate::text::Analyzer;
 pub(super) struct Lexicon {
     words: Vec<String>,
     stems: Vec<String>,
-    vectors: Vec<QuantisedVector>,
+    vectors: Rows,
 }
 
 impl Lexicon {
-    pub(super) fn read(reading: &Reading<'_>, analyzer: &Analyzer) -> Result<Self, RetrievalError> {
-        let mut lexicon = Self::default();
+    pub(super) fn read(
+        reading: &Reading<'_>,
+        analyzer: &Analyzer,
+        dimension: usize,
+    ) -> Result<Self, RetrievalError> {
+        let mut lexicon = Self {
+            vectors: Rows::new(dimension),
+            ..Self::default()
+        };
         for word in reading.databases.words.iter(reading.txn)? {
             let (word, bytes) = word?;
             lexicon.stems.push(analyzer.stem(word));
             lexicon.words.push(word.to_owned());
-            lexicon.vectors.push(QuantisedVector::decode(bytes)?);
+            lexicon
+                .vectors
+                .push(&Row::new(&decode_word_vector(bytes, dimension)?));
         }
         Ok(lexicon)
     }
 
-    fn vector(&self, word: &str) -> Option<&QuantisedVector> {
+    fn vector(&self, word: &str) -> Option<Row> {
         // LMDB gives the words in byte order, which is the order of `str`.
         let place = self
             .words
             .binary_search_by(|known| known.as_str().cmp(word))
             .ok()?;
-        Some(&self.vectors[place])
+        Some(self.vectors.get(place))
     }
 
     /// The vectors of the question's words that have neighbours; unknown words are embedded, all at once.
@@ -42,7 +52,7 @@ impl Lexicon {
         &self,
         words: &[QuestionWord],
         embedder: &dyn Embedder,
-    ) -> Result<Vec<Option<QuantisedVector>>, RetrievalError> {
+    ) -> Result<Vec<Option<Row>>, RetrievalError> {
         let unknown = |word: &&QuestionWord| word.has_synonyms && self.vector(&word.word).is_none();
         let unknown: Vec<&str> = words
             .iter()
@@ -54,10 +64,10 @@ impl Lexicon {
         } else {
             embedder.embed(&unknown, EmbedKind::Passage)?
         };
-        let mut embedded = embedded.iter().map(|vector| QuantisedVector::new(vector));
+        let mut embedded = embedded.iter().map(|vector| Row::new(vector));
         let vectors = words.iter().map(|word| match self.vector(&word.word) {
             _ if !word.has_synonyms => None,
-            Some(vector) => Some(vector.clone()),
+            Some(vector) => Some(vector),
             None => embedded.next(),
         });
         Ok(vectors.collect())
@@ -67,12 +77,11 @@ impl Lexicon {
     pub(super) fn neighbours(
         &self,
         word: &QuestionWord,
-        vector: &QuantisedVector,
+        vector: &Row,
         config: Vocabulary,
     ) -> Vec<(&str, f32)> {
         let mut near: Vec<(f32, usize)> = Vec::new();
-        for (place, other) in self.vectors.iter().enumerate() {
-            let cosine = cosine(vector, other);
+        for (place, cosine) in self.vectors.cosines(vector).enumerate() {
             if cosine >= config.min_cosine && self.stems[place] != word.stem {
                 near.push((cosine.min(1.0), place));
             }
@@ -89,15 +98,4 @@ impl Lexicon {
         }
         stems
     }
-}
-
-fn cosine(a: &QuantisedVector, b: &QuantisedVector) -> f32 {
-    // At most 127 * 127 * dimension: far below the limit of i32.
-    let product: i32 = a
-        .values
-        .iter()
-        .zip(&b.values)
-        .map(|(&a, &b)| i32::from(a) * i32::from(b))
-        .sum();
-    product as f32 * a.scale * b.scale
 }

@@ -25,40 +25,60 @@ const MONTHS: [&str; 12] = [
     "december",
 ];
 
+/// A run of letters, digits and hyphens.
+struct Token<'a> {
+    text: &'a str,
+    starts_sentence: bool,
+}
+
+fn tokens(text: &str) -> Vec<Token<'_>> {
+    let mut tokens = Vec::new();
+    let mut starts_sentence = true;
+    for chunk in text.split_whitespace() {
+        let parts = chunk
+            .split(|c: char| !c.is_alphanumeric() && c != '-')
+            .filter(|part| !part.is_empty());
+        for text in parts {
+            tokens.push(Token {
+                text,
+                starts_sentence,
+            });
+            starts_sentence = false;
+        }
+        starts_sentence |= chunk.ends_with(['.', '?', '!', ':']);
+    }
+    tokens
+}
+
 /// The dates of a question, in order.
 pub(super) fn asked_dates(question: &str) -> Vec<AskedDate> {
-    let tokens: Vec<&str> = question
-        .split(|c: char| !c.is_alphanumeric() && c != '-')
-        .filter(|t| !t.is_empty())
-        .collect();
+    let tokens = tokens(question);
+    let text = |index: Option<usize>| index.and_then(|index| tokens.get(index)).map(|token| token.text);
     let mut dates = Vec::new();
     for (index, token) in tokens.iter().enumerate() {
-        if let Ok(date) = token.parse::<Date>() {
+        if let Ok(date) = token.text.parse::<Date>() {
             dates.push(AskedDate {
                 year: Some(date.year()),
                 month: date.month(),
                 day: Some(date.day()),
             });
-        } else if let Some(month) = month(token) {
-            let before = index.checked_sub(1).map(|before| tokens[before]);
+        } else if let Some(month) = month(token.text) {
+            let before = text(index.checked_sub(1));
             // "the 7th of May"
             let before = if before == Some("of") {
-                index.checked_sub(2).map(|before| tokens[before])
+                text(index.checked_sub(2))
             } else {
                 before
             };
-            let after = tokens.get(index + 1).copied();
+            let after = [text(Some(index + 1)), text(Some(index + 2))];
             let date = AskedDate {
-                day: before.and_then(day).or_else(|| after.and_then(day)),
-                year: [after, tokens.get(index + 2).copied()]
-                    .into_iter()
-                    .flatten()
-                    .find_map(year),
+                day: before.and_then(day).or_else(|| after[0].and_then(day)),
+                year: after.into_iter().flatten().find_map(year),
                 month,
             };
-            let is_verb =
-                matches!(*token, "may" | "march") || (index == 0 && matches!(*token, "May" | "March"));
-            if !is_verb || date.day.is_some() || date.year.is_some() {
+            let is_capital = token.text.starts_with(char::is_uppercase) && !token.starts_sentence;
+            let may_be_verb = matches!(month, 3 | 5) && !is_capital;
+            if !may_be_verb || date.day.is_some() || date.year.is_some() {
                 dates.push(date);
             }
         }

@@ -13,10 +13,12 @@ use roaring::RoaringBitmap;
 use crate::RetrievalError;
 use crate::search::config::Neighbours;
 use crate::search::kernel::Kernel;
+use crate::search::rows::{Row, Rows};
 use crate::search::snapshot::Snapshot;
 use crate::store::Reading;
 
-use super::{DenseScores, dot, normalise};
+use super::DenseScores;
+use super::exact::cosine;
 
 /// Turns of the sample: the mean's error is a fiftieth of the deviation.
 const SAMPLE_TURNS: usize = 2_500;
@@ -29,7 +31,7 @@ const SEED: u64 = 42;
 #[derive(Debug)]
 pub(in crate::search) struct Sample {
     places: Vec<usize>,
-    rows: Vec<f32>,
+    rows: Rows,
     /// `None` when the whole store is in reach.
     reach: Option<RoaringBitmap>,
 }
@@ -52,17 +54,16 @@ impl Sample {
     ) -> Result<Self, RetrievalError> {
         let mut sessions: Vec<usize> = (0..snapshot.sessions.len()).collect();
         sessions.shuffle(&mut StdRng::seed_from_u64(SEED));
-        let (mut places, mut rows) = (Vec::new(), Vec::new());
+        let (mut places, mut rows) = (Vec::new(), Rows::new(dimension));
         for session in sessions {
             if places.len() >= SAMPLE_TURNS {
                 break;
             }
             let span = &snapshot.sessions[session];
             for place in span.start..span.end {
-                if let Some(mut vector) = reading.vector(dimension, snapshot.number[place])? {
-                    normalise(&mut vector);
+                if let Some(vector) = reading.vector(dimension, snapshot.number[place])? {
                     places.push(place);
-                    rows.extend(vector);
+                    rows.push(&Row::new(&vector));
                 }
             }
         }
@@ -83,9 +84,7 @@ impl Sample {
         neighbours: Option<Neighbours>,
         (query, promising): (&[f32], &[usize]),
     ) -> Result<Option<DenseScores>, RetrievalError> {
-        let mut query = query.to_vec();
-        normalise(&mut query);
-        let Some(found) = reading.nearest(&query, NEAREST, self.reach.as_ref())? else {
+        let Some(found) = reading.nearest(query, NEAREST, self.reach.as_ref())? else {
             return Ok(None);
         };
         let kernel = Kernel::new(neighbours, snapshot);
@@ -100,13 +99,12 @@ impl Sample {
                 cosines.insert(place, 0.0);
             });
         }
-        for (place, cosine) in &mut cosines {
-            if let Some(mut vector) = reading.vector(query.len(), snapshot.number[*place])? {
-                normalise(&mut vector);
-                *cosine = dot(&query, &vector);
+        for (place, known) in &mut cosines {
+            if let Some(vector) = reading.vector(query.len(), snapshot.number[*place])? {
+                *known = cosine(query, &vector);
             }
         }
-        Ok(Some(self.combine(snapshot, neighbours, &query, &cosines)))
+        Ok(Some(self.combine(snapshot, neighbours, query, &cosines)))
     }
 
     fn combine(
@@ -146,11 +144,7 @@ impl Sample {
     }
 
     fn usual(&self, snapshot: &Snapshot, neighbours: Option<Neighbours>, query: &[f32]) -> Usual {
-        let cosines: Vec<f32> = self
-            .rows
-            .chunks_exact(query.len().max(1))
-            .map(|row| dot(query, row))
-            .collect();
+        let cosines: Vec<f32> = self.rows.cosines(&Row::new(query)).collect();
         let (mean, deviation) = moments(cosines.iter().copied());
         let mut usual = Usual {
             mean,

@@ -1,17 +1,13 @@
 //! Looking at every vector.
 
 use crate::RetrievalError;
+use crate::search::rows::{Row, Rows};
 use crate::search::snapshot::Snapshot;
 use crate::store::Reading;
 
-use super::{dot, normalise};
-
-/// Unit vectors of the turns in reach, row by place; a turn without a vector has a row of zeros.
+/// The vectors of the turns in reach, row by place; a turn without a vector has a row of zeros.
 #[derive(Debug)]
-pub(in crate::search) struct Matrix {
-    rows: Vec<f32>,
-    dimension: usize,
-}
+pub(in crate::search) struct Matrix(Rows);
 
 impl Matrix {
     pub(super) fn read(
@@ -19,24 +15,18 @@ impl Matrix {
         snapshot: &Snapshot,
         dimension: usize,
     ) -> Result<Self, RetrievalError> {
-        let mut rows = vec![0.0; snapshot.len() * dimension];
-        for (row, &turn) in rows.chunks_exact_mut(dimension.max(1)).zip(&snapshot.number) {
-            if let Some(vector) = reading.vector(dimension, turn)? {
-                row.copy_from_slice(&vector);
-                normalise(row);
-            }
+        let mut rows = Rows::new(dimension);
+        let absent = vec![0.0; dimension];
+        for &turn in &snapshot.number {
+            let vector = reading.vector(dimension, turn)?;
+            rows.push(&Row::new(vector.as_ref().unwrap_or(&absent)));
         }
-        Ok(Self { rows, dimension })
+        Ok(Self(rows))
     }
 
-    /// A cosine for every row.
-    pub(super) fn cosines(&self, query: &[f32]) -> Vec<f32> {
-        let mut query = query.to_vec();
-        normalise(&mut query);
-        self.rows
-            .chunks_exact(self.dimension.max(1))
-            .map(|row| dot(&query, row))
-            .collect()
+    /// A cosine for every place.
+    pub(super) fn cosines(&self, query: &Row) -> Vec<f32> {
+        self.0.cosines(query).collect()
     }
 }
 
@@ -46,14 +36,18 @@ pub(super) fn scan(
     snapshot: &Snapshot,
     query: &[f32],
 ) -> Result<Vec<f32>, RetrievalError> {
-    let mut query = query.to_vec();
-    normalise(&mut query);
     let mut cosines = vec![0.0; snapshot.len()];
-    reading.each_vector(query.len(), |turn, mut vector| {
+    reading.each_vector(query.len(), |turn, vector| {
         if let Some(place) = snapshot.place(turn) {
-            normalise(&mut vector);
-            cosines[place] = dot(&query, &vector);
+            cosines[place] = cosine(query, &vector);
         }
     })?;
     Ok(cosines)
+}
+
+/// 0 where a vector has no length.
+pub(super) fn cosine(a: &[f32], b: &[f32]) -> f32 {
+    let product = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();
+    let norms = (product(a, a) * product(b, b)).sqrt();
+    if norms > 0.0 { product(a, b) / norms } else { 0.0 }
 }

@@ -6,7 +6,7 @@ use engine_contract::{EmbedKind, Embedder, EngineError};
 
 use super::{IngestStage, Part};
 use crate::store::records::StoredTurn;
-use crate::store::{QuantisedVector, Reading};
+use crate::store::{Reading, wordvectors};
 use crate::text::Analyzer;
 use crate::{ConversationId, RetrievalError, Turn};
 
@@ -47,7 +47,8 @@ pub(super) struct Missing {
     passages: BTreeMap<String, String>,
     words: BTreeSet<String>,
     pub(super) turn_vectors: HashMap<String, Vec<f32>>,
-    pub(super) word_vectors: HashMap<String, QuantisedVector>,
+    /// As they are stored.
+    pub(super) word_vectors: HashMap<String, Vec<u8>>,
 }
 
 impl Missing {
@@ -105,7 +106,7 @@ impl Missing {
         let mut done = 0;
         for batch in words.chunks(EMBED_BATCH) {
             let vectors = embed(embedder, batch.iter().map(|word| word.as_str()).collect())?;
-            let vectors = vectors.iter().map(|vector| QuantisedVector::new(vector));
+            let vectors = vectors.iter().map(|vector| wordvectors::encode(vector));
             self.word_vectors
                 .extend(batch.iter().map(|word| (*word).clone()).zip(vectors));
             done += batch.len();

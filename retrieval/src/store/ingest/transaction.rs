@@ -193,7 +193,7 @@ impl<'a, 't> Transaction<'a, 't> {
         }
         for (word, vector) in &self.missing.word_vectors {
             self.report.words_added += usize::from(self.databases.words.get(self.txn, word)?.is_none());
-            self.databases.words.put(self.txn, word, &vector.encode())?;
+            self.databases.words.put(self.txn, word, vector)?;
         }
         self.databases
             .conversations
