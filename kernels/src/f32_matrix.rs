@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::memory::HugeBuffer;
 use crate::output::Output;
 use crate::simd::{Kernel, LANES, Simd};
-use crate::{Cpu, Isa, KernelError, OutMode};
+use crate::{BlockFormat, Cpu, Isa, KernelError, OutMode};
 
 /// Rows of a task: few enough for their inputs to stay in the second-level cache.
 const ROWS_PER_TASK: usize = 96;
@@ -16,42 +16,98 @@ const TASKS_PER_THREAD: usize = 4;
 /// Multiplications below which one thread is faster than waking another.
 const ALONE: usize = 64 << 10;
 
-/// An `n` x `k` matrix of single-precision weights, row `i` those of output `i`: BERT models and references. In memory
-/// 16 rows lie side by side, `[n / 16][k][16]`, so that a kernel reads one stream.
+/// An `n` x `k` matrix, row `i` holding the weights of output `i`, that is multiplied in single precision: BERT models,
+/// weights from safetensors, references. Half-precision weights stay 16 bits wide in memory. 16 rows lie side by side,
+/// `[n / 16][k][16]`, so that a kernel reads one stream.
 #[derive(Debug)]
 pub struct F32Matrix {
     n: usize,
     k: usize,
+    stored: Stored,
     tiles: HugeBuffer,
+}
+
+/// What weights are in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stored {
+    F32,
+    F16,
+    Bf16,
 }
 
 impl F32Matrix {
     /// Copies `values`, `[n, k]`.
     ///
     /// # Errors
-    /// [`KernelError::Shape`] when there are not `n * k` values, [`KernelError::OutOfMemory`].
+    /// [`KernelError::Shape`] when there are not `n * k` values or `k` is 0, [`KernelError::OutOfMemory`].
     pub fn new(n: usize, k: usize, values: &[f32]) -> Result<F32Matrix, KernelError> {
-        let expected = n.saturating_mul(k);
-        if values.len() != expected || k == 0 {
-            return Err(KernelError::Shape {
-                what: "values of a matrix",
-                expected,
-                received: values.len(),
-            });
-        }
-        let mut matrix = F32Matrix {
-            n,
-            k,
-            tiles: HugeBuffer::zeroed(n.next_multiple_of(LANES) * k * 4)?,
-        };
-        let tiles = matrix.tiles.as_f32_mut();
+        check("values of a matrix", (n, k), k, values.len())?;
+        let mut matrix = F32Matrix::empty(n, k, Stored::F32)?;
         for (row, values) in values.chunks_exact(k).enumerate() {
-            let tile = &mut tiles[row / LANES * LANES * k..][..LANES * k];
-            for (lanes, value) in tile.as_chunks_mut::<LANES>().0.iter_mut().zip(values) {
-                lanes[row % LANES] = *value;
+            matrix.set::<4>(row, values.iter().map(|value| value.to_le_bytes()));
+        }
+        Ok(matrix)
+    }
+
+    /// Copies `n` rows of `k` weights. F16 and BF16 are kept as they are, other formats are written out in single
+    /// precision.
+    ///
+    /// # Errors
+    /// [`KernelError::PartialBlock`] and [`KernelError::Shape`] when `bytes` is not `n` rows of whole blocks,
+    /// [`KernelError::OutOfMemory`].
+    pub fn from_blocks(
+        format: BlockFormat,
+        n: usize,
+        k: usize,
+        bytes: &[u8],
+    ) -> Result<F32Matrix, KernelError> {
+        let row_bytes = format.row_bytes(k)?;
+        check("bytes of a matrix", (n, k), row_bytes, bytes.len())?;
+        let stored = match format {
+            BlockFormat::F16 => Stored::F16,
+            BlockFormat::Bf16 => Stored::Bf16,
+            BlockFormat::F32
+            | BlockFormat::Q4_0
+            | BlockFormat::Q4_1
+            | BlockFormat::Q5_0
+            | BlockFormat::Q5_1
+            | BlockFormat::Q8_0
+            | BlockFormat::Q4K
+            | BlockFormat::Q5K
+            | BlockFormat::Q6K => Stored::F32,
+        };
+        let mut matrix = F32Matrix::empty(n, k, stored)?;
+        let mut values = vec![0.0; k];
+        for (row, bytes) in bytes.chunks_exact(row_bytes).enumerate() {
+            if stored == Stored::F32 {
+                format.dequantize(bytes, &mut values)?;
+                matrix.set::<4>(row, values.iter().map(|value| value.to_le_bytes()));
+            } else {
+                matrix.set::<2>(row, bytes.as_chunks::<2>().0.iter().copied());
             }
         }
         Ok(matrix)
+    }
+
+    fn empty(n: usize, k: usize, stored: Stored) -> Result<F32Matrix, KernelError> {
+        let cells = n.next_multiple_of(LANES).saturating_mul(k);
+        let tiles = HugeBuffer::zeroed(cells.saturating_mul(stored.bytes()))?;
+        Ok(F32Matrix { n, k, stored, tiles })
+    }
+
+    /// Writes the cells of one row, `B` bytes each.
+    fn set<const B: usize>(&mut self, row: usize, cells: impl Iterator<Item = [u8; B]>) {
+        let tile = &mut self.tiles[row / LANES * LANES * self.k * B..][..LANES * self.k * B];
+        for (place, cell) in tile
+            .as_chunks_mut::<B>()
+            .0
+            .iter_mut()
+            .skip(row % LANES)
+            .step_by(LANES)
+            .zip(cells)
+        {
+            *place = cell;
+        }
     }
 
     /// Rows, that is, outputs.
@@ -79,14 +135,115 @@ impl F32Matrix {
     pub fn row(&self, index: usize, out: &mut [f32]) {
         assert!(index < self.n, "row {index} of a matrix of {} rows", self.n);
         assert_eq!(out.len(), self.k, "a row holds k values");
-        for (lanes, out) in self.tile(index / LANES).iter().zip(out) {
-            *out = lanes[index % LANES];
+        let (tile, lane) = (index / LANES, index % LANES);
+        match self.stored {
+            Stored::F32 => self.column::<Single>(tile, lane, out),
+            Stored::F16 => self.column::<Half>(tile, lane, out),
+            Stored::Bf16 => self.column::<Brain>(tile, lane, out),
         }
     }
 
-    fn tile(&self, index: usize) -> &[[f32; LANES]] {
-        let lanes = self.tiles.as_f32().as_chunks::<LANES>().0;
-        &lanes[index * self.k..(index + 1) * self.k]
+    fn column<C: Cells>(&self, tile: usize, lane: usize, out: &mut [f32]) {
+        for (lanes, out) in C::of(self.tile(tile)).iter().zip(out) {
+            *out = C::value(lanes[lane]);
+        }
+    }
+
+    fn tile(&self, index: usize) -> &[u8] {
+        let len = LANES * self.k * self.stored.bytes();
+        &self.tiles[index * len..][..len]
+    }
+}
+
+fn check(what: &'static str, (n, k): (usize, usize), row: usize, received: usize) -> Result<(), KernelError> {
+    let expected = n.saturating_mul(row);
+    if k == 0 || received != expected {
+        return Err(KernelError::Shape {
+            what,
+            expected,
+            received,
+        });
+    }
+    Ok(())
+}
+
+impl Stored {
+    fn bytes(self) -> usize {
+        match self {
+            Stored::F32 => size_of::<f32>(),
+            Stored::F16 | Stored::Bf16 => size_of::<u16>(),
+        }
+    }
+}
+
+/// How a tile's bytes are read.
+trait Cells {
+    type Cell: Copy;
+
+    /// The weights at each place along k.
+    fn of(tile: &[u8]) -> &[[Self::Cell; LANES]];
+    fn value(cell: Self::Cell) -> f32;
+    fn load<S: Simd>(simd: S, cells: &[Self::Cell; LANES]) -> S::V;
+}
+
+struct Single;
+struct Half;
+struct Brain;
+
+impl Cells for Single {
+    type Cell = [u8; 4];
+
+    #[inline(always)]
+    fn of(tile: &[u8]) -> &[[[u8; 4]; LANES]] {
+        tile.as_chunks().0.as_chunks().0
+    }
+
+    #[inline(always)]
+    fn value(cell: [u8; 4]) -> f32 {
+        f32::from_le_bytes(cell)
+    }
+
+    #[inline(always)]
+    fn load<S: Simd>(simd: S, cells: &[[u8; 4]; LANES]) -> S::V {
+        simd.load(&cells.map(f32::from_le_bytes))
+    }
+}
+
+impl Cells for Half {
+    type Cell = [u8; 2];
+
+    #[inline(always)]
+    fn of(tile: &[u8]) -> &[[[u8; 2]; LANES]] {
+        tile.as_chunks().0.as_chunks().0
+    }
+
+    #[inline(always)]
+    fn value(cell: [u8; 2]) -> f32 {
+        half::f16::from_le_bytes(cell).to_f32()
+    }
+
+    #[inline(always)]
+    fn load<S: Simd>(simd: S, cells: &[[u8; 2]; LANES]) -> S::V {
+        simd.load_f16(&cells.map(u16::from_le_bytes))
+    }
+}
+
+impl Cells for Brain {
+    type Cell = [u8; 2];
+
+    #[inline(always)]
+    fn of(tile: &[u8]) -> &[[[u8; 2]; LANES]] {
+        tile.as_chunks().0.as_chunks().0
+    }
+
+    #[inline(always)]
+    fn value(cell: [u8; 2]) -> f32 {
+        half::bf16::from_le_bytes(cell).to_f32()
+    }
+
+    #[inline(always)]
+    fn load<S: Simd>(simd: S, cells: &[[u8; 2]; LANES]) -> S::V {
+        simd.load(&cells.map(|cell| f32::from_bits(u32::from(u16::from_le_bytes(cell)) << 16)))
     }
 }
 
@@ -149,41 +306,50 @@ impl Kernel for Product<'_> {
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        // As many sums as fit the registers: 12 of 512 bits, 4 of more parts.
-        match self.isa {
-            Isa::Avx512Vnni => self.columns::<S, 6, 2>(simd),
-            Isa::Avx2 | Isa::Neon | Isa::Scalar => self.columns::<S, 4, 1>(simd),
+        match self.w.stored {
+            Stored::F32 => self.of::<S, Single>(simd),
+            Stored::F16 => self.of::<S, Half>(simd),
+            Stored::Bf16 => self.of::<S, Brain>(simd),
         }
     }
 }
 
 impl Product<'_> {
     #[inline(always)]
-    fn columns<S: Simd, const R: usize, const C: usize>(&self, simd: S) {
+    fn of<S: Simd, W: Cells>(&self, simd: S) {
+        // As many sums as fit the registers: 12 of 512 bits, 4 of several parts.
+        match self.isa {
+            Isa::Avx512Vnni => self.columns::<S, W, 6, 2>(simd),
+            Isa::Avx2 | Isa::Neon | Isa::Scalar => self.columns::<S, W, 4, 1>(simd),
+        }
+    }
+
+    #[inline(always)]
+    fn columns<S: Simd, W: Cells, const R: usize, const C: usize>(&self, simd: S) {
         let mut tile = self.tiles.start;
         while tile < self.tiles.end {
             if tile + C <= self.tiles.end {
-                self.rows::<S, R, C>(simd, tile);
+                self.rows::<S, W, R, C>(simd, tile);
                 tile += C;
             } else {
-                self.rows::<S, R, 1>(simd, tile);
+                self.rows::<S, W, R, 1>(simd, tile);
                 tile += 1;
             }
         }
     }
 
     #[inline(always)]
-    fn rows<S: Simd, const R: usize, const C: usize>(&self, simd: S, tile: usize) {
+    fn rows<S: Simd, W: Cells, const R: usize, const C: usize>(&self, simd: S, tile: usize) {
         let mut row = self.rows.start;
         while row + R <= self.rows.end {
-            self.cells::<S, R, C>(simd, row, tile);
+            self.cells::<S, W, R, C>(simd, row, tile);
             row += R;
         }
         while row < self.rows.end {
             match self.rows.end - row {
-                1 => self.cells::<S, 1, C>(simd, row, tile),
-                2 => self.cells::<S, 2, C>(simd, row, tile),
-                _ => self.cells::<S, 3, C>(simd, row, tile),
+                1 => self.cells::<S, W, 1, C>(simd, row, tile),
+                2 => self.cells::<S, W, 2, C>(simd, row, tile),
+                _ => self.cells::<S, W, 3, C>(simd, row, tile),
             }
             row += (self.rows.end - row).min(3);
         }
@@ -191,14 +357,20 @@ impl Product<'_> {
 
     /// `R` rows times `C` tiles: one sum of 16 columns for each stays in registers.
     #[inline(always)]
-    fn cells<S: Simd, const R: usize, const C: usize>(&self, simd: S, first_row: usize, first_tile: usize) {
+    fn cells<S: Simd, W: Cells, const R: usize, const C: usize>(
+        &self,
+        simd: S,
+        first_row: usize,
+        first_tile: usize,
+    ) {
         let k = self.w.k;
         let x: [&[f32]; R] = std::array::from_fn(|row| &self.x[(first_row + row) * k..][..k]);
-        let tiles: [&[[f32; LANES]]; C] = std::array::from_fn(|tile| &self.w.tile(first_tile + tile)[..k]);
+        let tiles: [&[[W::Cell; LANES]]; C] =
+            std::array::from_fn(|tile| &W::of(self.w.tile(first_tile + tile))[..k]);
         let mut sums = [[simd.zero(); C]; R];
         for at in 0..k {
             for column in 0..C {
-                let weights = simd.load(&tiles[column][at]);
+                let weights = W::load(simd, &tiles[column][at]);
                 for row in 0..R {
                     sums[row][column] = simd.mul_add(weights, simd.splat(x[row][at]), sums[row][column]);
                 }
@@ -221,95 +393,4 @@ impl Product<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::samples::numbers;
-
-    fn cpus(threads: usize) -> impl Iterator<Item = Cpu> {
-        let available = Isa::ALL.into_iter().filter(|isa| isa.is_available());
-        available.map(move |isa| Cpu::with_isa(isa, Some(threads)).unwrap())
-    }
-
-    fn product(cpu: &Cpu, w: &F32Matrix, x: &[f32]) -> Vec<f32> {
-        let mut out = vec![f32::NAN; x.len() / w.k() * w.n()];
-        cpu.linear_f32(w, x, &mut out, OutMode::Write);
-        out
-    }
-
-    #[test]
-    fn every_set_agrees_with_double_precision() {
-        for (n, k) in [(1, 1), (16, 7), (50, 64), (97, 384)] {
-            let weights = numbers(1, n * k);
-            let w = F32Matrix::new(n, k, &weights).unwrap();
-            for rows in [1, 2, 3, 4, 5, 11, 12, 100, 197] {
-                let x = numbers(2, rows * k);
-                for cpu in cpus(2) {
-                    let out = product(&cpu, &w, &x);
-                    for (index, ours) in out.into_iter().enumerate() {
-                        let (row, column) = (index / n, index % n);
-                        let terms = x[row * k..][..k].iter().zip(&weights[column * k..][..k]);
-                        let (exact, size) = terms
-                            .map(|(x, w)| f64::from(*x) * f64::from(*w))
-                            .fold((0.0, 0.0), |(sum, size), term| (sum + term, size + term.abs()));
-                        let error = (f64::from(ours) - exact).abs();
-                        assert!(
-                            error <= 4e-6 * size,
-                            "{} {n}x{k} {rows} rows: {error} of {size}",
-                            cpu.isa()
-                        );
-                    }
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn a_row_alone_equals_the_row_in_any_batch() {
-        let (n, k) = (70, 96);
-        let w = F32Matrix::new(n, k, &numbers(3, n * k)).unwrap();
-        for rows in (1..30).chain([95, 96, 97, 250]) {
-            let x = numbers(rows as u64, rows * k);
-            for cpu in cpus(3) {
-                let together = product(&cpu, &w, &x);
-                for (x, together) in x.chunks(k).zip(together.chunks(n)) {
-                    assert_eq!(product(&cpu, &w, x), together, "{} {rows} rows", cpu.isa());
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn sums_are_added_to_what_is_there() {
-        let (n, k, rows) = (33, 40, 9);
-        let w = F32Matrix::new(n, k, &numbers(4, n * k)).unwrap();
-        let x = numbers(5, rows * k);
-        let residual = numbers(6, rows * n);
-        for cpu in cpus(2) {
-            let mut out = residual.clone();
-            cpu.linear_f32(&w, &x, &mut out, OutMode::Add);
-            for ((out, residual), sum) in out.into_iter().zip(&residual).zip(product(&cpu, &w, &x)) {
-                assert_eq!(out, residual + sum, "{}", cpu.isa());
-            }
-        }
-    }
-
-    #[test]
-    fn rows_come_back() {
-        let (n, k) = (21, 5);
-        let values = numbers(7, n * k);
-        let w = F32Matrix::new(n, k, &values).unwrap();
-        for (index, values) in values.chunks(k).enumerate() {
-            let mut row = vec![0.0; k];
-            w.row(index, &mut row);
-            assert_eq!(row, values);
-        }
-        assert!(matches!(
-            F32Matrix::new(2, 3, &[0.0; 5]),
-            Err(KernelError::Shape {
-                expected: 6,
-                received: 5,
-                ..
-            })
-        ));
-    }
-}
+mod tests;

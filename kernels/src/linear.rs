@@ -213,23 +213,29 @@ impl Product<'_> {
         let first = tile * COLUMNS;
         let columns = COLUMNS.min(part.matrix.n() - first);
         let gain = part.matrix.gain();
-        let bias = self
-            .w
-            .bias
-            .as_ref()
-            .map(|bias| &bias[part.column + first..][..columns]);
+        let mut bias = [0.0; COLUMNS];
+        if let Some(values) = &self.w.bias {
+            bias[..columns].copy_from_slice(&values[part.column + first..][..columns]);
+        }
         for (row, sums) in sums.iter().enumerate() {
+            let values = std::array::from_fn(|column| sums[column] * gain + bias[column]);
             // SAFETY: a tile belongs to one task, a task runs once, and no two tiles share a column.
             let out = unsafe { self.out.cells(first_row + row, part.column + first, columns) };
-            for (column, out) in out.iter_mut().enumerate() {
-                let value = sums[column] * gain + bias.map_or(0.0, |bias| bias[column]);
-                *out = if self.mode == OutMode::Add {
-                    *out + value
-                } else {
-                    value
-                };
+            // Of a width it knows, the compiler makes vectors.
+            match out.first_chunk_mut::<COLUMNS>() {
+                Some(out) => put(self.mode, out, &values),
+                None => put(self.mode, out, &values),
             }
         }
+    }
+}
+
+#[inline(always)]
+fn put(mode: OutMode, out: &mut [f32], values: &[f32; COLUMNS]) {
+    let cells = out.iter_mut().zip(values);
+    match mode {
+        OutMode::Write => cells.for_each(|(out, value)| *out = *value),
+        OutMode::Add => cells.for_each(|(out, value)| *out += value),
     }
 }
 

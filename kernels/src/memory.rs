@@ -72,21 +72,6 @@ impl HugeBuffer {
     }
 }
 
-impl HugeBuffer {
-    /// The bytes as single-precision numbers; what exceeds a whole number of them is left out.
-    pub(crate) fn as_f32(&self) -> &[f32] {
-        // SAFETY: the buffer is aligned to more than four bytes (dangling only when empty, and `align_to` copes),
-        // and any four bytes are a number.
-        unsafe { self.align_to::<f32>().1 }
-    }
-
-    /// As [`HugeBuffer::as_f32`], to be written.
-    pub(crate) fn as_f32_mut(&mut self) -> &mut [f32] {
-        // SAFETY: as above.
-        unsafe { self.align_to_mut::<f32>().1 }
-    }
-}
-
 #[cfg(target_os = "linux")]
 fn map_pages(len: usize) -> Result<HugeBuffer, KernelError> {
     let out_of_memory = KernelError::OutOfMemory { bytes: len };
