@@ -177,38 +177,37 @@ impl Cpu {
                 threads,
             },
         );
-        Scratch::Operation.with(plan.partials() * merge::record_len(heads.head_dim), |partials| {
-            let work = Work {
-                source,
-                q,
-                heads,
-                plan: &plan,
-                out: SharedSlice::new(out),
-                partials: SharedSlice::new(partials),
-            };
-            let run = |index: usize| {
-                self.dispatch(RunTask {
+        let mut scratch = Scratch::Operation.take(plan.partials() * merge::record_len(heads.head_dim));
+        let work = Work {
+            source,
+            q,
+            heads,
+            plan: &plan,
+            out: SharedSlice::new(out),
+            partials: SharedSlice::new(scratch.values()),
+        };
+        let run = |index: usize| {
+            self.dispatch(RunTask {
+                work: &work,
+                task: &plan.tasks()[index],
+            })
+        };
+        if threads == 1 {
+            (0..plan.tasks().len()).for_each(run);
+        } else {
+            self.pool().run(plan.tasks().len(), &run);
+        }
+        if plan.partials() > 0 {
+            let merges = plan.rows().len() * kv_heads;
+            let merge = |index: usize| {
+                self.dispatch(MergeRows {
                     work: &work,
-                    task: &plan.tasks()[index],
-                })
+                    rows: index / kv_heads,
+                    head: index % kv_heads,
+                });
             };
-            if threads == 1 {
-                (0..plan.tasks().len()).for_each(run);
-            } else {
-                self.pool().run(plan.tasks().len(), &run);
-            }
-            if plan.partials() > 0 {
-                let merges = plan.rows().len() * kv_heads;
-                let merge = |index: usize| {
-                    self.dispatch(MergeRows {
-                        work: &work,
-                        rows: index / kv_heads,
-                        head: index % kv_heads,
-                    });
-                };
-                self.pool().run(merges, &merge);
-            }
-        });
+            self.pool().run(merges, &merge);
+        }
     }
 }
 

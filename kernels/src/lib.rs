@@ -4,6 +4,12 @@
 //! - Weights: [`BlockFormat`] reads the blocks of GGUF files; [`TiledMatrix`] holds them in tiles of 16 outputs, in
 //!   8, 5 or 4 bits; [`Linear`] is a layer of such matrices. [`F32Matrix`] keeps single precision.
 //! - Products: [`Cpu::quantize_rows`] rounds activations to 8 bits, [`Cpu::linear`] multiplies.
+//! - Attention: [`KvPool`] keeps keys and values in blocks of 16 positions, [`Cpu::write_kv`] stores them and
+//!   [`Cpu::attention`] reads them, for sequences of any lengths that may share blocks;
+//!   [`Cpu::bidirectional_attention`] serves encoders.
+//! - Rows: [`Cpu::rms_norm`], [`Cpu::layer_norm`], [`Cpu::rope`], [`Cpu::swiglu`], [`Cpu::gelu`].
+//! - Logits: [`Cpu::argmax`], [`Cpu::top_k`], [`Cpu::log_sum_exp`], [`Cpu::mask_logits`].
+//! - [`reference`] has the obvious twins of all these.
 //!
 //! Activations are row-major `[rows, width]` in single precision. **The result of a row is the same bit for bit
 //! whatever other rows share the call and however many threads take part**; it differs between instruction sets

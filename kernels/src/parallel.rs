@@ -9,6 +9,9 @@ use crate::Cpu;
 /// Elementwise work below this many values stays on the caller's thread: waking the others costs more.
 const SERIAL_VALUES: usize = 16 * 1024;
 
+/// Values of a cache line.
+const LINE: usize = 16;
+
 thread_local! {
     /// Working memory of the kernels, kept from call to call: one for each [`Scratch`].
     static SCRATCH: [Cell<Vec<f32>>; 2] = const { [Cell::new(Vec::new()), Cell::new(Vec::new())] };
@@ -108,18 +111,43 @@ impl Cpu {
 }
 
 impl Scratch {
-    /// Calls `work` with `len` values of working memory on a cache line, of unspecified contents.
-    pub(crate) fn with<R>(self, len: usize, work: impl FnOnce(&mut [f32]) -> R) -> R {
-        const LINE: usize = 16;
-        // Taken out for the time of the call: whoever asks for the same inside `work` gets memory of its own.
-        let mut memory = SCRATCH.with(|cells| cells[self as usize].take());
-        if memory.len() < len + LINE {
-            memory.resize(len + LINE, 0.0);
+    /// `len` values of working memory, of unspecified contents. Not passed to a closure, because a closure would not
+    /// be compiled for the instruction set of the kernel around it.
+    pub(crate) fn take(self, len: usize) -> ScratchMemory {
+        // Whoever asks again before this is given back gets memory of its own.
+        let mut values = SCRATCH.with(|cells| cells[self as usize].take());
+        if values.len() < len + LINE {
+            values.resize(len + LINE, 0.0);
         }
-        let first = memory.as_ptr().align_offset(64).min(LINE);
-        let result = work(&mut memory[first..first + len]);
-        SCRATCH.with(|cells| cells[self as usize].set(memory));
-        result
+        let first = values.as_ptr().align_offset(64).min(LINE);
+        ScratchMemory {
+            owner: self,
+            values,
+            first,
+            len,
+        }
+    }
+}
+
+/// Working memory that begins on a cache line; goes back to its thread's store on drop.
+#[derive(Debug)]
+pub(crate) struct ScratchMemory {
+    owner: Scratch,
+    values: Vec<f32>,
+    first: usize,
+    len: usize,
+}
+
+impl ScratchMemory {
+    pub(crate) fn values(&mut self) -> &mut [f32] {
+        &mut self.values[self.first..self.first + self.len]
+    }
+}
+
+impl Drop for ScratchMemory {
+    fn drop(&mut self) {
+        let values = std::mem::take(&mut self.values);
+        SCRATCH.with(|cells| cells[self.owner as usize].set(values));
     }
 }
 
@@ -150,10 +178,13 @@ mod tests {
 
     #[test]
     fn nested_scratch_does_not_overlap() {
-        Scratch::Task.with(100, |outer| {
-            outer.fill(1.0);
-            Scratch::Task.with(200, |inner| inner.fill(2.0));
-            assert!(outer.iter().all(|&value| value == 1.0));
-        });
+        let mut outer = Scratch::Task.take(100);
+        outer.values().fill(1.0);
+        Scratch::Task.take(200).values().fill(2.0);
+        assert!(outer.values().iter().all(|&value| value == 1.0));
+        assert_eq!(
+            (outer.values().len(), outer.values().as_ptr().addr() % 64),
+            (100, 0)
+        );
     }
 }

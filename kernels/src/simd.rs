@@ -60,10 +60,8 @@ pub(crate) trait Simd: Copy {
     fn zero_below(self, v: Self::V, x: Self::V, bound: f32) -> Self::V;
     /// Lanes below `n` of `v`, the others of `other`.
     fn first(self, n: usize, v: Self::V, other: Self::V) -> Self::V;
-    /// Whether `a > b` in any lane.
-    fn any_above(self, a: Self::V, b: Self::V) -> bool;
     fn reduce_max(self, v: Self::V) -> f32;
-    /// Hints that the line at the begin of `values` will be read.
+    /// Asks for the line at the begin of `values` to be brought to the second-level cache.
     fn prefetch<T>(self, values: &[T]);
 
     #[inline(always)]

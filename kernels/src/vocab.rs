@@ -1,5 +1,4 @@
-use std::cmp::{Ordering, Reverse};
-use std::collections::BinaryHeap;
+use std::cmp::Ordering;
 
 use crate::Cpu;
 use crate::simd::{Kernel, LANES, Simd, math};
@@ -7,8 +6,8 @@ use crate::simd::{Kernel, LANES, Simd, math};
 /// Logits handled by one task; fixed, so that results do not depend on the number of threads.
 const PIECE: usize = 16 * 1024;
 
-/// Above this share of the vocabulary a full sort beats a heap.
-const SORT_SHARE: usize = 16;
+/// Logits of which the search for the largest looks at the maximum first; divides [`PIECE`].
+const GROUP: usize = 64;
 
 impl Cpu {
     /// The index of the largest logit, the lowest among equals; not-a-number counts as smallest.
@@ -33,23 +32,10 @@ impl Cpu {
     /// there are fewer than `k`. Not-a-number counts as smallest.
     #[must_use]
     pub fn top_k(&self, logits: &[f32], k: usize) -> Vec<(u32, f32)> {
-        let mut found: Vec<Candidate> = if k > logits.len() / SORT_SHARE {
-            logits
-                .iter()
-                .enumerate()
-                .map(|(at, &value)| Candidate {
-                    index: index(at),
-                    value,
-                })
-                .collect()
+        let mut found = if k == 0 {
+            Vec::new()
         } else {
-            let tasks = logits.len().div_ceil(PIECE);
-            let of_piece = |piece: usize| {
-                let first = piece * PIECE;
-                let values = &logits[first..logits.len().min(first + PIECE)];
-                self.dispatch(Largest { values, first, k })
-            };
-            self.map_tasks(tasks, &of_piece).concat()
+            self.candidates(logits, k)
         };
         if k < found.len() {
             found.select_nth_unstable_by(k, |a, b| b.cmp(a));
@@ -60,6 +46,39 @@ impl Cpu {
             .into_iter()
             .map(|candidate| (candidate.index, candidate.value))
             .collect()
+    }
+
+    /// Logits among which the `k` largest are. The maxima of `k` groups are `k` logits, so that nothing smaller than
+    /// the `k`-th largest maximum is needed, and only groups with a maximum as large hold anything of use.
+    fn candidates(&self, logits: &[f32], k: usize) -> Vec<Candidate> {
+        let all = |first: usize, logits: &[f32]| {
+            let candidate = |(at, &value)| Candidate {
+                index: index(first + at),
+                value,
+            };
+            logits.iter().enumerate().map(candidate).collect::<Vec<_>>()
+        };
+        if k > logits.len() / GROUP / 2 {
+            return all(0, logits);
+        }
+        let of_piece = |piece: usize| {
+            let values = &logits[piece * PIECE..logits.len().min((piece + 1) * PIECE)];
+            self.dispatch(GroupMaxima { values })
+        };
+        let maxima = self.map_tasks(logits.len().div_ceil(PIECE), &of_piece).concat();
+        let mut order = maxima.clone();
+        let threshold = *order.select_nth_unstable_by(k - 1, |a, b| b.total_cmp(a)).1;
+        if threshold == f32::NEG_INFINITY {
+            return all(0, logits);
+        }
+        let groups = maxima.iter().enumerate().filter(|(_, max)| **max >= threshold);
+        let mut found = Vec::new();
+        for (group, _) in groups {
+            let first = group * GROUP;
+            let group = all(first, &logits[first..logits.len().min(first + GROUP)]);
+            found.extend(group.into_iter().filter(|candidate| candidate.value >= threshold));
+        }
+        found
     }
 
     /// `ln(sum(e^logit))`, the natural logarithm of the softmax's denominator, to about 1e-6 relative to the largest
@@ -185,44 +204,26 @@ impl Kernel for SumExp<'_> {
     }
 }
 
-/// The `k` largest values of one piece, in no order, and nothing smaller than them that came later.
-struct Largest<'a> {
+/// The largest value of each group.
+struct GroupMaxima<'a> {
     values: &'a [f32],
-    /// Index of the piece's first value.
-    first: usize,
-    k: usize,
 }
 
-impl Kernel for Largest<'_> {
-    type Output = Vec<Candidate>;
+impl Kernel for GroupMaxima<'_> {
+    type Output = Vec<f32>;
 
     #[inline(always)]
-    fn run<S: Simd>(self, simd: S) -> Vec<Candidate> {
-        if self.k == 0 {
-            return Vec::new();
-        }
-        let mut heap = BinaryHeap::with_capacity(self.k + 1);
-        for (group, values) in self.values.chunks(LANES).enumerate() {
-            let smallest = match heap.peek() {
-                Some(&Reverse(Candidate { value, .. })) if heap.len() == self.k => value,
-                _ => f32::NAN,
-            };
-            // Later equals lose by their index, so only larger values matter once the heap is full.
-            let full = !smallest.is_nan();
-            if full && !simd.any_above(simd.load_partial(values, f32::NEG_INFINITY), simd.splat(smallest)) {
-                continue;
+    fn run<S: Simd>(self, simd: S) -> Vec<f32> {
+        let mut maxima = Vec::with_capacity(self.values.len().div_ceil(GROUP));
+        for group in self.values.chunks(GROUP) {
+            let mut max = simd.splat(f32::NEG_INFINITY);
+            for lanes in group.chunks(LANES) {
+                // In this order `max` stays where the logit is not a number.
+                max = simd.max(simd.load_partial(lanes, f32::NEG_INFINITY), max);
             }
-            for (at, &value) in values.iter().enumerate() {
-                heap.push(Reverse(Candidate {
-                    index: index(self.first + group * LANES + at),
-                    value,
-                }));
-                if heap.len() > self.k {
-                    heap.pop();
-                }
-            }
+            maxima.push(simd.reduce_max(max));
         }
-        heap.into_iter().map(|Reverse(candidate)| candidate).collect()
+        maxima
     }
 }
 

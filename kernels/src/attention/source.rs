@@ -67,13 +67,18 @@ impl Source for PagedSource<'_> {
             .keys
             .chunks_exact_mut(layout.head_dim)
             .zip(chunk.values.chunks_exact_mut(layout.head_dim));
-        for ((keys, values), &block) in pairs.zip(self.blocks(at.sequence, at.chunk)) {
+        let next = self.blocks(at.sequence, at.chunk + 1);
+        for (index, ((keys, values), &block)) in pairs.zip(self.blocks(at.sequence, at.chunk)).enumerate() {
             let tile = pool.tile(block, self.kv.layer(), at.head);
+            let ahead = next
+                .get(index)
+                .map_or(tile.clone(), |&block| pool.tile(block, self.kv.layer(), at.head));
             match pool.values() {
                 KvValues::F16(stored) => {
                     let (k, v) = stored[tile].split_at(layout.tile_len());
-                    widen(simd, k, keys);
-                    widen(simd, v, values);
+                    let (k_ahead, v_ahead) = stored[ahead].split_at(layout.tile_len());
+                    widen(simd, k, k_ahead, keys);
+                    widen(simd, v, v_ahead, values);
                 }
                 KvValues::F32(stored) => {
                     let (k, v) = stored[tile].split_at(layout.tile_len());
@@ -93,11 +98,20 @@ impl Source for PagedSource<'_> {
     }
 }
 
+/// Widens one tile, and asks for another of the same size: blocks lie far apart, which no hardware prefetcher sees.
 #[inline(always)]
-fn widen<S: Simd>(simd: S, stored: &[u16], wide: &mut [Lanes]) {
-    for (bits, lanes) in stored.as_chunks::<LANES>().0.iter().zip(wide) {
-        let v = simd.load_f16(bits);
-        simd.store(v, lanes);
+fn widen<S: Simd>(simd: S, stored: &[u16], ahead: &[u16], wide: &mut [Lanes]) {
+    /// Half-precision values of a cache line.
+    const LINE: usize = 2 * LANES;
+    for ((bits, ahead), lanes) in stored
+        .chunks_exact(LINE)
+        .zip(ahead.chunks_exact(LINE))
+        .zip(wide.chunks_exact_mut(2))
+    {
+        simd.prefetch(ahead);
+        for (bits, lanes) in bits.as_chunks().0.iter().zip(lanes) {
+            simd.store(simd.load_f16(bits), lanes);
+        }
     }
 }
 

@@ -80,24 +80,23 @@ impl<T: Source> Kernel for RunTask<'_, T> {
         let panels = self.panels(S::ACCUMULATORS);
         let chunk_len = CHUNK * columns;
         let vectors = 2 * chunk_len + panels.len() * panel_vectors(columns);
-        Scratch::Task.with(vectors * LANES, |memory| {
-            let memory = memory.as_chunks_mut().0;
-            let (keys, memory) = memory.split_at_mut(chunk_len);
-            let (values, memory) = memory.split_at_mut(chunk_len);
-            let mut chunk = Chunk { keys, values };
+        let mut scratch = Scratch::Task.take(vectors * LANES);
+        let memory = scratch.values().as_chunks_mut().0;
+        let (keys, memory) = memory.split_at_mut(chunk_len);
+        let (values, memory) = memory.split_at_mut(chunk_len);
+        let mut chunk = Chunk { keys, values };
+        for (panel, memory) in panels.iter().zip(memory.chunks_exact_mut(panel_vectors(columns))) {
+            self.pack(panel, PanelMemory::new(memory, columns, panel.count).queries);
+        }
+        for segment in self.task.segments.clone() {
+            self.run_segment(simd, segment, &panels, (&mut chunk, &mut *memory));
+        }
+        if self.work.plan.partials() == 0 {
             for (panel, memory) in panels.iter().zip(memory.chunks_exact_mut(panel_vectors(columns))) {
-                self.pack(panel, PanelMemory::new(memory, columns, panel.count).queries);
+                let total = PanelMemory::new(memory, columns, panel.count).total;
+                self.write_out(simd, panel, &total);
             }
-            for segment in self.task.segments.clone() {
-                self.run_segment(simd, segment, &panels, (&mut chunk, &mut *memory));
-            }
-            if self.work.plan.partials() == 0 {
-                for (panel, memory) in panels.iter().zip(memory.chunks_exact_mut(panel_vectors(columns))) {
-                    let total = PanelMemory::new(memory, columns, panel.count).total;
-                    self.write_out(simd, panel, &total);
-                }
-            }
-        });
+        }
     }
 }
 
@@ -280,25 +279,23 @@ impl<T> Kernel for MergeRows<'_, T> {
             head_dim,
         } = self.work.heads;
         let rows = &self.work.plan.rows()[self.rows];
+        let mut scratch = Scratch::Task.take(head_dim);
         for query in 0..rows.rows * group {
             let segments = rows.limit_of(query / group).div_ceil(SEGMENT);
             let (row, head) = (rows.first_row + query / group, self.head * group + query % group);
             let start = (row * count + head) * head_dim;
             // SAFETY: rows belong to one sequence and one merge each, per head; `attend` has checked the former.
             let out = unsafe { self.work.out.part(start..start + head_dim) };
-            Scratch::Task.with(head_dim, |values| {
-                let (mut max, mut sum) = ([0.0; LANES], [0.0; LANES]);
-                let values = values.as_chunks_mut().0;
-                let mut total = Total {
-                    max: &mut max,
-                    sum: &mut sum,
-                    values,
-                };
-                for segment in 0..segments {
-                    self.add(simd, segment, query, &mut total);
-                }
-                write_normalised(simd, total.values, total.sum[0], out);
-            });
+            let (mut max, mut sum) = ([0.0; LANES], [0.0; LANES]);
+            let mut total = Total {
+                max: &mut max,
+                sum: &mut sum,
+                values: scratch.values().as_chunks_mut().0,
+            };
+            for segment in 0..segments {
+                self.add(simd, segment, query, &mut total);
+            }
+            write_normalised(simd, total.values, total.sum[0], out);
         }
     }
 }

@@ -155,15 +155,6 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
-    fn any_above(self, a: Self::V, b: Self::V) -> bool {
-        on_registers!({
-            let low = _mm256_cmp_ps::<_CMP_GT_OQ>(a[0], b[0]);
-            let high = _mm256_cmp_ps::<_CMP_GT_OQ>(a[1], b[1]);
-            _mm256_movemask_ps(_mm256_or_ps(low, high)) != 0
-        })
-    }
-
-    #[inline(always)]
     fn reduce_max(self, v: Self::V) -> f32 {
         on_registers!({
             let eight = _mm256_max_ps(v[0], v[1]);
@@ -176,6 +167,6 @@ impl Simd for Avx2 {
     #[inline(always)]
     fn prefetch<T>(self, values: &[T]) {
         // SAFETY: a prefetch reads nothing the program can observe, whatever the address.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(values.as_ptr().cast()) }
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(values.as_ptr().cast()) }
     }
 }

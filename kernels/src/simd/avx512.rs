@@ -126,11 +126,6 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
-    fn any_above(self, a: __m512, b: __m512) -> bool {
-        on_registers!(_mm512_cmp_ps_mask::<_CMP_GT_OQ>(a, b) != 0)
-    }
-
-    #[inline(always)]
     fn reduce_max(self, v: __m512) -> f32 {
         on_registers!(_mm512_reduce_max_ps(v))
     }
@@ -138,6 +133,6 @@ impl Simd for Avx512 {
     #[inline(always)]
     fn prefetch<T>(self, values: &[T]) {
         // SAFETY: a prefetch reads nothing the program can observe, whatever the address.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(values.as_ptr().cast()) }
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(values.as_ptr().cast()) }
     }
 }

@@ -141,11 +141,6 @@ impl Simd for Neon {
     }
 
     #[inline(always)]
-    fn any_above(self, a: Self::V, b: Self::V) -> bool {
-        (0..4).any(|i| on_registers!(vmaxvq_u32(vcgtq_f32(a[i], b[i])) != 0))
-    }
-
-    #[inline(always)]
     fn reduce_max(self, v: Self::V) -> f32 {
         on_registers!(vmaxvq_f32(vmaxq_f32(
             vmaxq_f32(v[0], v[1]),

@@ -105,11 +105,6 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
-    fn any_above(self, a: Lanes, b: Lanes) -> bool {
-        (0..LANES).fold(false, |any, i| any | (a[i] > b[i]))
-    }
-
-    #[inline(always)]
     fn reduce_max(self, v: Lanes) -> f32 {
         let eight: [f32; 8] = std::array::from_fn(|i| v[i].max(v[i + 8]));
         let four: [f32; 4] = std::array::from_fn(|i| eight[i].max(eight[i + 4]));

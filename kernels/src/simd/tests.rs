@@ -44,7 +44,6 @@ impl Kernel for Primitives {
             simd.load_f16(&bits),
             simd.splat(simd.reduce_sum(a)),
             simd.splat(simd.reduce_max(a)),
-            simd.splat(f32::from(u8::from(simd.any_above(a, b)))),
             simd.load(&partial),
         ]
         .map(|v| simd.to_lanes(v))
