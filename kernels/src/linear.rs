@@ -9,8 +9,8 @@ use crate::{BlockFormat, Cpu, KernelError, QuantizedRows, TilePolicy, TiledMatri
 /// Rows that are multiplied with all tiles of a task before the next: what stays in the second-level cache.
 const ROWS_PER_PASS: usize = 20 * MAX_PANEL;
 
-/// Tasks per thread: enough that a thread that loses its core holds little back.
-const TASKS_PER_THREAD: usize = 8;
+/// Tasks per thread: enough that the last one to end, or a thread that loses its core, holds little back.
+const TASKS_PER_THREAD: usize = 16;
 
 /// What becomes of the values an output holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

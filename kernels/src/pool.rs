@@ -407,6 +407,25 @@ mod tests {
     }
 
     #[test]
+    fn idle_workers_sleep_and_wake() {
+        let pool = ThreadPool::new(3).unwrap();
+        for _ in 0..3 {
+            assert_eq!(counts(&pool, 30), vec![1; 30]);
+            let asleep = || {
+                pool.shared
+                    .asleep
+                    .iter()
+                    .all(|asleep| asleep.0.load(Ordering::SeqCst))
+            };
+            let begun = Instant::now();
+            while !asleep() {
+                assert!(begun.elapsed() < Duration::from_secs(10), "workers still awake");
+                std::thread::sleep(SPIN);
+            }
+        }
+    }
+
+    #[test]
     fn pieces_cover_the_slice_without_overlap() {
         let pool = ThreadPool::new(3).unwrap();
         let mut data = vec![0_usize; 103];
