@@ -6,8 +6,9 @@ use engine_contract::{EmbedKind, Embedder, EmbedderInfo, EngineError};
 use kernels::Cpu;
 use weights::{EmbedderProfile, ModelFiles, Pooling, SafeTensors, Tokenizer};
 
+use super::dense::Precision;
 use super::forward::{Encoder, Scratch};
-use super::layers::{BertWeights, Precision};
+use super::layers::BertWeights;
 use super::profile::profile;
 use super::shape::BertShape;
 use crate::LoadError;

@@ -1,8 +1,9 @@
 //! The encoder's forward pass over packed texts.
 
-use kernels::{Cpu, OutMode, Qkv, QuantizedRows, Rows};
+use kernels::{Cpu, Qkv, Rows};
 
-use super::layers::{BertLayer, BertWeights, Target};
+use super::dense::{DenseScratch, Target};
+use super::layers::{BertLayer, BertWeights};
 use super::shape::BertShape;
 
 /// Buffers of a pass, kept between passes.
@@ -11,11 +12,12 @@ pub(super) struct Scratch {
     /// `[rows, hidden]`: the result of the latest pass.
     hidden: Vec<f32>,
     residual: Vec<f32>,
-    /// `[rows, 3 * hidden]`.
-    qkv: Vec<f32>,
+    /// `[rows, 2 * hidden]`: queries and keys.
+    qk: Vec<f32>,
+    values: Vec<f32>,
     /// `[rows, intermediate]`.
     wide: Vec<f32>,
-    quantized: QuantizedRows,
+    dense: DenseScratch,
 }
 
 /// An encoder ready to run.
@@ -36,7 +38,8 @@ impl Encoder {
         } = self.shape;
         scratch.hidden.resize(rows * hidden, 0.0);
         scratch.residual.resize(rows * hidden, 0.0);
-        scratch.qkv.resize(rows * 3 * hidden, 0.0);
+        scratch.qk.resize(rows * 2 * hidden, 0.0);
+        scratch.values.resize(rows * hidden, 0.0);
         scratch.wide.resize(rows * intermediate, 0.0);
         self.embed_tokens(texts, &mut scratch.residual);
         cpu.layer_norm(
@@ -68,42 +71,34 @@ impl Encoder {
         let Scratch {
             hidden,
             residual,
-            qkv,
+            qk,
+            values,
             wide,
-            quantized,
+            dense,
         } = scratch;
         let eps = self.shape.layer_norm_eps;
-        let write = |values| Target {
-            values,
-            mode: OutMode::Write,
-        };
-        let add = |values| Target {
-            values,
-            mode: OutMode::Add,
-        };
 
-        layer.qkv.apply(cpu, hidden, quantized, write(qkv));
-        self.attend(cpu, qkv, lengths, residual);
-        layer.attention_out.apply(cpu, residual, quantized, add(hidden));
+        layer.qk.apply(cpu, hidden, dense, Target::write(qk));
+        layer.value.apply(cpu, hidden, dense, Target::write(values));
+        self.attend(cpu, (qk, values), lengths, residual);
+        layer
+            .attention_out
+            .apply(cpu, residual, dense, Target::add(hidden));
         cpu.layer_norm(hidden, layer.attention_norm.affine(), eps, residual);
 
-        layer.up.apply(cpu, residual, quantized, write(wide));
+        layer.up.apply(cpu, residual, dense, Target::write(wide));
         cpu.gelu(wide);
-        layer.down.apply(cpu, wide, quantized, add(residual));
+        layer.down.apply(cpu, wide, dense, Target::add(residual));
         cpu.layer_norm(residual, layer.norm.affine(), eps, hidden);
     }
 
-    fn attend(&self, cpu: &Cpu, qkv: &[f32], lengths: &[usize], out: &mut [f32]) {
+    fn attend(&self, cpu: &Cpu, (qk, values): (&[f32], &[f32]), lengths: &[usize], out: &mut [f32]) {
         let width = self.shape.hidden;
-        let part = |index: usize| Rows {
-            data: qkv,
-            stride: 3 * width,
-            offset: index * width,
-        };
+        let rows = |data, stride, offset| Rows { data, stride, offset };
         let qkv = Qkv {
-            q: part(0),
-            k: part(1),
-            v: part(2),
+            q: rows(qk, 2 * width, 0),
+            k: rows(qk, 2 * width, width),
+            v: rows(values, width, 0),
             heads: self.shape.heads,
             head_dim: self.shape.head_dim(),
         };

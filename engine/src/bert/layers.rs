@@ -1,21 +1,11 @@
 //! The weights of a BERT encoder, as the kernels want them.
 
-use kernels::{Affine, Cpu, F32Matrix, Linear, OutMode, QuantizedRows, TiledMatrix};
+use kernels::Affine;
 use weights::{Dtype, SafeTensor, SafeTensors};
 
+use super::dense::{Dense, DenseWeights, Precision, Rounding};
 use super::shape::BertShape;
 use crate::LoadError;
-
-/// How the matrices of an embedder are kept and multiplied.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Precision {
-    /// Weights and activations rounded to 8 bits in blocks of 32: a quarter of the memory, several times the speed,
-    /// vectors with a cosine above 0.999 to the exact ones.
-    #[default]
-    Int8,
-    /// Single precision throughout.
-    F32,
-}
 
 /// All weights of an encoder.
 #[derive(Debug)]
@@ -31,8 +21,9 @@ pub(super) struct BertWeights {
 /// One encoder layer.
 #[derive(Debug)]
 pub(super) struct BertLayer {
-    /// `hidden` to `3 * hidden`: queries, keys, values.
-    pub(super) qkv: Dense,
+    /// `hidden` to `2 * hidden`: queries and keys.
+    pub(super) qk: Dense,
+    pub(super) value: Dense,
     pub(super) attention_out: Dense,
     pub(super) attention_norm: Norm,
     pub(super) up: Dense,
@@ -54,38 +45,6 @@ impl Norm {
             bias: &self.bias,
         }
     }
-}
-
-/// A linear layer with bias.
-#[derive(Debug)]
-pub(super) enum Dense {
-    Int8(Linear),
-    F32 { matrix: F32Matrix, bias: Vec<f32> },
-}
-
-impl Dense {
-    /// Multiplies the rows of `x`; `quantized` is scratch.
-    pub(super) fn apply(&self, cpu: &Cpu, x: &[f32], quantized: &mut QuantizedRows, out: Target<'_>) {
-        let Target { values, mode } = out;
-        match self {
-            Self::Int8(linear) => {
-                cpu.quantize_rows(x, linear.k(), quantized);
-                cpu.linear(linear, quantized, values, mode);
-            }
-            Self::F32 { matrix, bias } => {
-                cpu.linear_f32(matrix, x, values, mode);
-                for row in values.chunks_exact_mut(bias.len()) {
-                    row.iter_mut().zip(bias).for_each(|(value, bias)| *value += bias);
-                }
-            }
-        }
-    }
-}
-
-/// Where a product goes.
-pub(super) struct Target<'a> {
-    pub(super) values: &'a mut [f32],
-    pub(super) mode: OutMode,
 }
 
 impl BertWeights {
@@ -140,35 +99,35 @@ impl Reader<'_> {
     fn layer(&self, index: usize, shape: &BertShape) -> Result<BertLayer, LoadError> {
         let name = |part: &str| format!("encoder.layer.{index}.{part}");
         let (hidden, wide) = (shape.hidden, shape.intermediate);
-        let qkv = ["query", "key", "value"].map(|part| name(&format!("attention.self.{part}")));
+        let attention = |part: &str| name(&format!("attention.self.{part}"));
+        let fine = |name: String, n, k| self.dense(&[name], [n, k], Rounding::Fine);
+        let coarse = |names: &[String], n, k| self.dense(names, [n, k], Rounding::Coarse);
         Ok(BertLayer {
-            qkv: self.dense(&qkv, hidden, hidden)?,
-            attention_out: self.dense(&[name("attention.output.dense")], hidden, hidden)?,
+            qk: coarse(&[attention("query"), attention("key")], hidden, hidden)?,
+            value: fine(attention("value"), hidden, hidden)?,
+            attention_out: coarse(&[name("attention.output.dense")], hidden, hidden)?,
             attention_norm: self.norm(&name("attention.output.LayerNorm"), hidden)?,
-            up: self.dense(&[name("intermediate.dense")], wide, hidden)?,
-            down: self.dense(&[name("output.dense")], hidden, wide)?,
+            up: fine(name("intermediate.dense"), wide, hidden)?,
+            down: coarse(&[name("output.dense")], hidden, wide)?,
             norm: self.norm(&name("output.LayerNorm"), hidden)?,
         })
     }
 
     /// Layers of `n` outputs and `k` inputs each, side by side.
-    fn dense(&self, names: &[String], n: usize, k: usize) -> Result<Dense, LoadError> {
-        let mut bias = Vec::with_capacity(names.len() * n);
-        let mut parts = Vec::with_capacity(names.len());
+    fn dense(&self, names: &[String], [n, k]: [usize; 2], rounding: Rounding) -> Result<Dense, LoadError> {
+        let mut weights = DenseWeights {
+            n,
+            k,
+            parts: Vec::new(),
+            bias: Vec::new(),
+        };
         for name in names {
-            bias.extend(self.tensor(&format!("{name}.bias"), &[n])?);
-            parts.push(self.tensor(&format!("{name}.weight"), &[n, k])?);
+            weights
+                .parts
+                .push(self.tensor(&format!("{name}.weight"), &[n, k])?);
+            weights.bias.extend(self.tensor(&format!("{name}.bias"), &[n])?);
         }
-        Ok(match self.precision {
-            Precision::Int8 => {
-                let tiles = parts.iter().map(|values| TiledMatrix::from_f32(n, k, values));
-                Dense::Int8(Linear::new(tiles.collect::<Result<_, _>>()?, Some(bias))?)
-            }
-            Precision::F32 => Dense::F32 {
-                matrix: F32Matrix::new(names.len() * n, k, &parts.concat())?,
-                bias,
-            },
-        })
+        Ok(weights.build(self.precision, rounding)?)
     }
 
     fn norm(&self, name: &str, width: usize) -> Result<Norm, LoadError> {

@@ -5,11 +5,12 @@
 //!
 //! Knows weights and vectors; does not know indexes, distances or what the texts are.
 
+mod dense;
 mod embedder;
 mod forward;
 mod layers;
 mod profile;
 mod shape;
 
+pub use dense::Precision;
 pub use embedder::BertEmbedder;
-pub use layers::Precision;
