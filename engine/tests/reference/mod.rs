@@ -1,0 +1,157 @@
+//! Qwen2 in single precision and in the plainest way, on candle's tensors and candle's own reading of GGUF: nothing
+//! of it is shared with the code under test.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::path::Path;
+
+use candle_core::quantized::gguf_file::{Content, Value};
+use candle_core::{D, DType, Device, Result, Tensor};
+
+/// All weights, dequantised.
+pub(crate) struct Reference {
+    tensors: HashMap<String, Tensor>,
+    layers: usize,
+    heads: usize,
+    kv_heads: usize,
+    rope_base: f32,
+    epsilon: f64,
+}
+
+fn number(content: &Content, key: &str) -> Result<usize> {
+    Ok(content.metadata[&format!("qwen2.{key}")].to_u32()? as usize)
+}
+
+impl Reference {
+    pub(crate) fn load(path: &Path) -> Result<Self> {
+        let mut file = File::open(path)?;
+        let content = Content::read(&mut file)?;
+        let float = |key: &str| content.metadata[&format!("qwen2.{key}")].to_f32();
+        let names: Vec<String> = content.tensor_infos.keys().cloned().collect();
+        let mut tensors = HashMap::new();
+        for name in names {
+            let tensor = content
+                .tensor(&mut file, &name, &Device::Cpu)?
+                .dequantize(&Device::Cpu)?;
+            tensors.insert(name, tensor);
+        }
+        assert!(matches!(&content.metadata["general.architecture"], Value::String(name) if name == "qwen2"));
+        Ok(Self {
+            layers: number(&content, "block_count")?,
+            heads: number(&content, "attention.head_count")?,
+            kv_heads: number(&content, "attention.head_count_kv")?,
+            rope_base: float("rope.freq_base")?,
+            epsilon: f64::from(float("attention.layer_norm_rms_epsilon")?),
+            tensors,
+        })
+    }
+
+    fn weight(&self, name: &str) -> &Tensor {
+        &self.tensors[name]
+    }
+
+    fn linear(&self, x: &Tensor, name: &str) -> Result<Tensor> {
+        x.matmul(&self.weight(&format!("{name}.weight")).t()?)
+    }
+
+    fn norm(&self, x: &Tensor, name: &str) -> Result<Tensor> {
+        let mean = x.sqr()?.mean_keepdim(D::Minus1)?;
+        x.broadcast_div(&(mean + self.epsilon)?.sqrt()?)?
+            .broadcast_mul(self.weight(name))
+    }
+
+    /// Rotates `[heads, tokens, head_dim]`: the first half of a head against its second half.
+    fn rotate(&self, x: &Tensor) -> Result<Tensor> {
+        let (_, tokens, head_dim) = x.dims3()?;
+        let half = head_dim / 2;
+        let angles: Vec<f32> = (0..tokens)
+            .flat_map(|position| {
+                (0..half).map(move |d| {
+                    let frequency = f64::from(self.rope_base).powf(-2.0 * d as f64 / head_dim as f64);
+                    (position as f64 * frequency) as f32
+                })
+            })
+            .collect();
+        let angles = Tensor::from_vec(angles, (1, tokens, half), &Device::Cpu)?;
+        let (cos, sin) = (angles.cos()?, angles.sin()?);
+        let (a, b) = (x.narrow(2, 0, half)?, x.narrow(2, half, half)?);
+        let first = (a.broadcast_mul(&cos)? - b.broadcast_mul(&sin)?)?;
+        let second = (b.broadcast_mul(&cos)? + a.broadcast_mul(&sin)?)?;
+        Tensor::cat(&[first, second], 2)
+    }
+
+    /// `[tokens, width]` to `[heads, tokens, head_dim]`, with a bias.
+    fn project(&self, x: &Tensor, name: &str, heads: usize) -> Result<Tensor> {
+        let biased = self
+            .linear(x, name)?
+            .broadcast_add(self.weight(&format!("{name}.bias")))?;
+        let (tokens, width) = biased.dims2()?;
+        biased
+            .reshape((tokens, heads, width / heads))?
+            .transpose(0, 1)?
+            .contiguous()
+    }
+
+    fn attention(&self, x: &Tensor, layer: &str) -> Result<Tensor> {
+        let q = self.rotate(&self.project(x, &format!("{layer}.attn_q"), self.heads)?)?;
+        let k = self.rotate(&self.project(x, &format!("{layer}.attn_k"), self.kv_heads)?)?;
+        let v = self.project(x, &format!("{layer}.attn_v"), self.kv_heads)?;
+        let (_, tokens, head_dim) = q.dims3()?;
+        let group: Vec<u32> = (0..self.heads)
+            .map(|head| (head * self.kv_heads / self.heads) as u32)
+            .collect();
+        let group = Tensor::new(group, &Device::Cpu)?;
+        let (k, v) = (k.index_select(&group, 0)?, v.index_select(&group, 0)?);
+        let mask: Vec<f32> = (0..tokens * tokens)
+            .map(|at| {
+                if at % tokens > at / tokens {
+                    f32::NEG_INFINITY
+                } else {
+                    0.0
+                }
+            })
+            .collect();
+        let mask = Tensor::from_vec(mask, (1, tokens, tokens), &Device::Cpu)?;
+        let scores = (q.matmul(&k.transpose(1, 2)?.contiguous()?)? / (head_dim as f64).sqrt())?;
+        let weights = softmax(&scores.broadcast_add(&mask)?)?;
+        let mixed = weights
+            .matmul(&v)?
+            .transpose(0, 1)?
+            .reshape((tokens, self.heads * head_dim))?;
+        self.linear(&mixed, &format!("{layer}.attn_output"))
+    }
+
+    fn feed_forward(&self, x: &Tensor, layer: &str) -> Result<Tensor> {
+        let gate = self.linear(x, &format!("{layer}.ffn_gate"))?;
+        let up = self.linear(x, &format!("{layer}.ffn_up"))?;
+        self.linear(&(gate.silu()? * up)?, &format!("{layer}.ffn_down"))
+    }
+
+    /// Logits of every token: `[tokens, vocabulary]`.
+    pub(crate) fn logits(&self, tokens: &[u32]) -> Result<Tensor> {
+        let ids = Tensor::new(tokens, &Device::Cpu)?;
+        let mut x = self
+            .weight("token_embd.weight")
+            .index_select(&ids, 0)?
+            .to_dtype(DType::F32)?;
+        for layer in 0..self.layers {
+            let layer = format!("blk.{layer}");
+            let normed = self.norm(&x, &format!("{layer}.attn_norm.weight"))?;
+            x = (x + self.attention(&normed, &layer)?)?;
+            let normed = self.norm(&x, &format!("{layer}.ffn_norm.weight"))?;
+            x = (x + self.feed_forward(&normed, &layer)?)?;
+        }
+        let x = self.norm(&x, "output_norm.weight")?;
+        let output = if self.tensors.contains_key("output.weight") {
+            "output"
+        } else {
+            "token_embd"
+        };
+        self.linear(&x, output)
+    }
+}
+
+fn softmax(scores: &Tensor) -> Result<Tensor> {
+    let exponentials = scores.broadcast_sub(&scores.max_keepdim(D::Minus1)?)?.exp()?;
+    exponentials.broadcast_div(&exponentials.sum_keepdim(D::Minus1)?)
+}
