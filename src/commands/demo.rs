@@ -22,7 +22,7 @@ pub(crate) fn run(args: DemoArgs, quiet: bool) -> Result<()> {
             models::pull(&store, name, quiet)?;
         }
     }
-    let folder = store.home().join("demo");
+    let folder = store.folder().with_file_name("demo");
     fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let file = folder.join("two-friends.jsonl");
     fs::write(&file, SAMPLE).with_context(|| format!("cannot write {}", file.display()))?;

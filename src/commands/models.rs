@@ -94,7 +94,7 @@ fn verify(store: &ModelStore, name: &str, quiet: bool) -> Result<()> {
     for file in files? {
         let pin = match file.pin {
             Pin::Manifest => "as pinned in the manifest",
-            Pin::Source => "as its source said",
+            Pin::Receipt => "as it was pulled",
             Pin::None => "not pinned",
         };
         output::line(format!("{}: {} bytes, sha256 {}, {pin}", file.name, file.bytes, file.sha256));

@@ -20,7 +20,7 @@ fn refuse_ingest(name: &str, content: &[u8], extra: &[&str]) -> String {
 #[test]
 fn an_empty_file() {
     let line = refuse_ingest("chat.json", b"", &[]);
-    assert!(line.contains("chat.json") && line.contains("empty"), "{line}");
+    assert!(line.contains("chat.json") && line.contains("no turn"), "{line}");
 }
 
 #[test]
