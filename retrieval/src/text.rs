@@ -8,4 +8,4 @@ mod words;
 pub(crate) use dates::AskedDate;
 pub(crate) use language::Analyzer;
 pub use language::Language;
-pub(crate) use words::{token_estimate, words};
+pub(crate) use words::{asks, token_estimate, words};

@@ -31,9 +31,7 @@ impl Bm25<'_> {
         for term in terms {
             for (stem, weight) in term {
                 postings.clear();
-                for (conversation, _) in &snapshot.conversations {
-                    read_postings(reading, stem, *conversation, &mut postings)?;
-                }
+                read_postings(reading, stem, snapshot.within, &mut postings)?;
                 for Posting { turn, count } in &postings {
                     if let Some(place) = snapshot.place(*turn) {
                         counts.add(place, weight * *count as f32);

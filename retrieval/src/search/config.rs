@@ -36,10 +36,8 @@ pub struct RankingConfig {
     pub date_prior: f32,
     /// Added to turns with a time word where the question asks for a time.
     pub time_word_prior: f32,
-    /// Added to turns that end in a question mark; negative, for they ask rather than tell.
+    /// Added to turns most of whose text is questions; negative, for they ask rather than tell.
     pub question_prior: f32,
-    /// Added to the first turn and the last two turns of a session.
-    pub edge_prior: f32,
 }
 
 /// How two rankings become one.
@@ -73,7 +71,7 @@ impl Default for Neighbours {
         Self {
             before: 0.8,
             after: 0.6,
-            tokens: 60.0,
+            tokens: 80.0,
             sharpness: 1.5,
         }
     }
@@ -94,9 +92,9 @@ pub struct Vocabulary {
 impl Default for Vocabulary {
     fn default() -> Self {
         Self {
-            min_cosine: 0.6,
-            words: 20,
-            weight: 0.5,
+            min_cosine: 0.5,
+            words: 40,
+            weight: 0.3,
         }
     }
 }
@@ -117,7 +115,6 @@ impl Default for RankingConfig {
             date_prior: 2.4,
             time_word_prior: 1.0,
             question_prior: -0.8,
-            edge_prior: 0.4,
         }
     }
 }
@@ -136,7 +133,7 @@ impl RankingConfig {
         }
     }
 
-    /// The same ranking without the five priors, which suit conversations between people.
+    /// The same ranking without the four priors, which suit conversations between people.
     #[must_use]
     pub fn without_priors(self) -> Self {
         Self {
@@ -144,7 +141,6 @@ impl RankingConfig {
             date_prior: 0.0,
             time_word_prior: 0.0,
             question_prior: 0.0,
-            edge_prior: 0.0,
             ..self
         }
     }
@@ -198,8 +194,7 @@ impl RankingConfig {
         prior("speaker_prior", self.speaker_prior)?;
         prior("date_prior", self.date_prior)?;
         prior("time_word_prior", self.time_word_prior)?;
-        prior("question_prior", self.question_prior)?;
-        prior("edge_prior", self.edge_prior)
+        prior("question_prior", self.question_prior)
     }
 }
 

@@ -9,14 +9,11 @@ use crate::text::AskedDate;
 
 /// The sum of the priors for every turn in reach.
 pub(super) fn priors(config: &RankingConfig, question: &Question, snapshot: &Snapshot) -> Vec<f32> {
-    let turns = snapshot.sessions.iter().flat_map(|session| {
+    let mut scores = Vec::with_capacity(snapshot.len());
+    for session in &snapshot.sessions {
         let date = config.date_prior * nearness(&question.dates, session.time);
-        (session.start..session.end).map(move |place| {
-            let is_edge = place == session.start || place + 2 >= session.end;
-            date + if is_edge { config.edge_prior } else { 0.0 }
-        })
-    });
-    let mut scores: Vec<f32> = turns.collect();
+        scores.resize(session.end, date);
+    }
     for ((score, flags), speaker) in scores.iter_mut().zip(&snapshot.flags).zip(&snapshot.speaker) {
         let named = question.speaker == Some(*speaker);
         *score += if named { config.speaker_prior } else { 0.0 }

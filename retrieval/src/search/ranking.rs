@@ -43,6 +43,13 @@ pub(super) struct Ranking {
     pub(super) found: Vec<bool>,
 }
 
+impl Ranking {
+    /// The places of the best turns found, best first.
+    pub(super) fn top(&self, limit: usize) -> Vec<usize> {
+        fusion::top(&self.scores, limit, |place| self.found[place])
+    }
+}
+
 impl Ranker<'_> {
     pub(super) fn rank(&self, query: &str, retriever: Retriever) -> Result<Ranking, RetrievalError> {
         let snapshot = &self.reach.snapshot;

@@ -7,14 +7,16 @@ use engine_contract::Embedder;
 
 use super::config::RankingConfig;
 use super::dense::Vectors;
-use super::fusion;
-use super::ranking::{Ranker, Reach};
+use super::ranking::{Ranker, Ranking, Reach};
 use super::snapshot::Snapshot;
 use super::vocabulary::Lexicon;
 use crate::store::Reading;
 use crate::{
     Card, ConversationId, Hit, Memory, Recall, RetrievalError, Retriever, SearchRequest, TurnId, TurnRecord,
 };
+
+/// Turns sorted at first for a token budget; doubled while they all fit.
+const FIRST_CANDIDATES: usize = 128;
 
 /// Searches a memory, all of it or one conversation.
 #[derive(Clone)]
@@ -86,9 +88,8 @@ impl Searcher {
         &self.memory
     }
 
-    /// The best turns whose tokens together stay within a budget, best first. A turn that does not fit any more is
-    /// skipped for the next best that does. Tokens are estimated as a quarter of the characters of
-    /// `Speaker: text [shares caption]`.
+    /// The best turns whose tokens together stay within a budget, best first, up to the first that does not fit. Tokens
+    /// are estimated as a quarter of the characters of `Speaker: text [shares caption]`.
     ///
     /// # Errors
     /// As [`Recall::search`].
@@ -98,16 +99,24 @@ impl Searcher {
         retriever: Retriever,
         max_tokens: usize,
     ) -> Result<Vec<Hit>, RetrievalError> {
-        self.search_with(query, retriever, |reach, ranked| {
-            let mut left = max_tokens;
-            ranked
-                .filter(|&place| {
-                    let tokens = reach.snapshot.tokens[place] as usize;
-                    let fits = tokens <= left;
-                    left -= if fits { tokens } else { 0 };
-                    fits
-                })
-                .collect()
+        self.search_with(query, retriever, |reach, ranking| {
+            let mut candidates = FIRST_CANDIDATES;
+            loop {
+                let mut places = ranking.top(candidates);
+                let all = places.len() < candidates;
+                let mut left = max_tokens;
+                let fitting = places.iter().take_while(|&&place| {
+                    let rest = left.checked_sub(reach.snapshot.tokens[place] as usize);
+                    left = rest.unwrap_or(0);
+                    rest.is_some()
+                });
+                let fitting = fitting.count();
+                if all || fitting < places.len() {
+                    places.truncate(fitting);
+                    return places;
+                }
+                candidates *= 2;
+            }
         })
     }
 
@@ -115,7 +124,7 @@ impl Searcher {
         &self,
         query: &str,
         retriever: Retriever,
-        choose: impl FnOnce(&Reach, &mut dyn Iterator<Item = usize>) -> Vec<usize>,
+        choose: impl FnOnce(&Reach, &Ranking) -> Vec<usize>,
     ) -> Result<Vec<Hit>, RetrievalError> {
         if retriever == Retriever::Dense && self.embedder.is_none() {
             return Err(RetrievalError::NoEmbedder { what: "searcher" });
@@ -133,12 +142,8 @@ impl Searcher {
                 embedder: self.embedder.as_deref(),
             };
             let ranking = ranker.rank(query, retriever)?;
-            let ranked = fusion::top(&ranking.scores, reach.snapshot.len(), |place| {
-                ranking.found[place]
-            });
-            let chosen = choose(&reach, &mut ranked.into_iter());
+            let chosen = choose(&reach, &ranking).into_iter();
             chosen
-                .into_iter()
                 .map(|place| hit(reading, &reach.snapshot, place, ranking.scores[place]))
                 .collect()
         })
@@ -196,8 +201,8 @@ impl Recall for Searcher {
     }
 
     fn search(&self, request: &SearchRequest) -> Result<Vec<Hit>, RetrievalError> {
-        self.search_with(&request.query, request.retriever, |_, ranked| {
-            ranked.take(request.limit).collect()
+        self.search_with(&request.query, request.retriever, |_, ranking| {
+            ranking.top(request.limit)
         })
     }
 

@@ -13,6 +13,8 @@ use crate::{ConversationId, RetrievalError};
 /// neighbours here: a turn's place.
 #[derive(Debug, Default)]
 pub(super) struct Snapshot {
+    /// The number of the only conversation in reach; `None` when the whole store is.
+    pub(super) within: Option<u32>,
     pub(super) conversations: Vec<(u32, ConversationRecord)>,
     pub(super) sessions: Vec<SessionSpan>,
     /// Distinct names, in order of appearance.
@@ -58,7 +60,10 @@ impl Snapshot {
             Some(id) => vec![reading.conversation(id)?],
             None => reading.conversations()?,
         };
-        let mut snapshot = Self::default();
+        let mut snapshot = Self {
+            within: within.and_then(|_| conversations.first().map(|(number, _)| *number)),
+            ..Self::default()
+        };
         let mut words = Vec::new();
         for (conversation, (number, record)) in conversations.iter().enumerate() {
             let speakers: Vec<u32> = record

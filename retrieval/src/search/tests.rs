@@ -370,11 +370,12 @@ proptest! {
         let hits = searcher.search_budget("a b c", Retriever::Hybrid, budget).unwrap();
         prop_assert!(hits.iter().map(tokens).sum::<usize>() <= budget);
         let mut left = budget;
-        let expected: Vec<Hit> = all.into_iter().filter(|hit| {
-            let fits = tokens(hit) <= left;
-            left -= if fits { tokens(hit) } else { 0 };
-            fits
-        }).collect();
+        let fitting = all.iter().take_while(|hit| {
+            let rest = left.checked_sub(tokens(hit));
+            left = rest.unwrap_or(0);
+            rest.is_some()
+        }).count();
+        let expected = &all[..fitting];
         prop_assert_eq!(hits, expected);
     }
 }

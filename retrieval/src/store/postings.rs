@@ -86,18 +86,21 @@ fn decode(first_turn: u32, mut bytes: &[u8], postings: &mut Vec<Posting>) -> Res
     Ok(())
 }
 
-/// Appends to `postings` the turns of a conversation that hold the stem, by turn number.
+/// Appends to `postings` the turns that hold the stem, of one conversation by turn number, or of all.
 pub(crate) fn read(
     reading: &Reading<'_>,
     stem: &str,
-    conversation: u32,
+    conversation: Option<u32>,
     postings: &mut Vec<Posting>,
 ) -> Result<(), RetrievalError> {
-    let prefix = prefix(stem, conversation);
+    let prefix = match conversation {
+        Some(conversation) => prefix(stem, conversation),
+        None => [stem.as_bytes(), &[0]].concat(),
+    };
     for block in reading.databases.postings.prefix_iter(reading.txn, &prefix)? {
         let (key, bytes) = block?;
-        if let Some(first) = first_turn(key, &prefix) {
-            decode(first, bytes, postings)?;
+        if let Some(first_turn) = key.last_chunk() {
+            decode(u32::from_be_bytes(*first_turn), bytes, postings)?;
         }
     }
     Ok(())

@@ -81,7 +81,7 @@ impl TurnFlags {
         Self(question | time_word)
     }
 
-    /// It ends in a question mark.
+    /// Most of its text is questions.
     pub(crate) fn is_question(self) -> bool {
         self.0 & Self::QUESTION != 0
     }

@@ -341,7 +341,7 @@ type Naive = BTreeMap<u32, u32>;
 fn stored(memory: &Memory, stem: &str, conversation: u32) -> Vec<Posting> {
     let mut found = Vec::new();
     memory
-        .read(|reading| postings::read(reading, stem, conversation, &mut found))
+        .read(|reading| postings::read(reading, stem, Some(conversation), &mut found))
         .unwrap();
     found
 }

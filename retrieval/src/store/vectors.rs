@@ -16,8 +16,10 @@ use crate::RetrievalError;
 const INDEX: u16 = 0;
 /// The trees are the same for the same history.
 const SEED: u64 = 42;
-/// Tree nodes looked at for each neighbour wanted; more is slower and more exact.
-const SEARCH_FACTOR: usize = 20;
+/// Few trees build fast; what they miss, the keywords' candidates make up for.
+const TREES: usize = 24;
+/// Vectors looked at for each neighbour wanted; more is slower and more exact.
+const SEARCH_FACTOR: usize = 8;
 
 pub(super) fn put(
     database: VectorDatabase,
@@ -56,7 +58,7 @@ impl Memory {
         report(0);
         self.inner.environment.write(|txn| {
             let mut rng = StdRng::seed_from_u64(SEED);
-            Ok(writer.builder(&mut rng).build(txn)?)
+            Ok(writer.builder(&mut rng).n_trees(TREES).build(txn)?)
         })?;
         report(1);
         Ok(())
@@ -104,8 +106,8 @@ impl Reading<'_> {
             Err(error) => return Err(error.into()),
         };
         let mut query = reader.nns(count);
-        if let Some(nodes) = NonZeroUsize::new(count * reader.n_trees() * SEARCH_FACTOR) {
-            query.search_k(nodes);
+        if let Some(vectors) = NonZeroUsize::new(count * SEARCH_FACTOR) {
+            query.search_k(vectors);
         }
         if let Some(among) = among {
             query.candidates(among);

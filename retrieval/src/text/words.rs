@@ -5,6 +5,20 @@ pub(crate) fn token_estimate(text: &str) -> u32 {
     u32::try_from(text.chars().count() / 4).unwrap_or(u32::MAX)
 }
 
+/// Whether most of a text is questions: of its letters and digits, more stand in sentences that end in a question mark
+/// than in others.
+pub(crate) fn asks(text: &str) -> bool {
+    let (mut asked, mut told, mut sentence) = (0usize, 0usize, 0usize);
+    for c in text.chars() {
+        match c {
+            '?' | '？' | '؟' => asked += std::mem::take(&mut sentence),
+            '.' | '!' | '。' | '！' | '\n' => told += std::mem::take(&mut sentence),
+            c => sentence += usize::from(c.is_alphanumeric()),
+        }
+    }
+    asked > told + sentence
+}
+
 /// Scripts written without spaces, and Hangul, whose words carry endings: indexed by pairs of characters.
 fn is_paired(c: char) -> bool {
     matches!(u32::from(c),
@@ -63,6 +77,15 @@ fn flush_run(run: &mut Vec<char>, words: &mut Vec<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn questions_are_told_from_statements_that_end_in_one() {
+        assert!(asks("What colour?") && asks("Oh! Which of them did you like best?") && asks("本当ですか？"));
+        assert!(!asks(
+            "I went to the zoo with the kids, it was great fun. And you?"
+        ));
+        assert!(!asks("") && !asks("?!") && !asks("Fine."));
+    }
 
     #[test]
     fn words_of_many_scripts() {

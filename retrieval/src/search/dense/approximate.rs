@@ -3,7 +3,7 @@
 //! A z-score needs the mean and the deviation over all turns. They are estimated on a sample of whole sessions, whole
 //! so that smoothing over neighbours can be estimated too.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -22,15 +22,19 @@ use super::exact::cosine;
 
 /// Turns of the sample: the mean's error is a fiftieth of the deviation.
 const SAMPLE_TURNS: usize = 2_500;
-/// Turns asked of the trees.
+/// Turns asked of the trees beside those that keywords find, and without such.
 const NEAREST: usize = 256;
+const NEAREST_ALONE: usize = 1024;
+/// Of a found turn's neighbours those are looked at that count at least this much for it; the others count as usual.
+const LEAST_WEIGHT: f32 = 0.3;
 /// The sample is the same for the same state.
 const SEED: u64 = 42;
 
 /// Unit vectors of some sessions, and which turns are in reach.
 #[derive(Debug)]
 pub(in crate::search) struct Sample {
-    places: Vec<usize>,
+    /// Row by place.
+    rows_of: HashMap<usize, usize>,
     rows: Rows,
     /// `None` when the whole store is in reach.
     reach: Option<RoaringBitmap>,
@@ -54,15 +58,15 @@ impl Sample {
     ) -> Result<Self, RetrievalError> {
         let mut sessions: Vec<usize> = (0..snapshot.sessions.len()).collect();
         sessions.shuffle(&mut StdRng::seed_from_u64(SEED));
-        let (mut places, mut rows) = (Vec::new(), Rows::new(dimension));
+        let (mut rows_of, mut rows) = (HashMap::new(), Rows::new(dimension));
         for session in sessions {
-            if places.len() >= SAMPLE_TURNS {
+            if rows_of.len() >= SAMPLE_TURNS {
                 break;
             }
             let span = &snapshot.sessions[session];
             for place in span.start..span.end {
                 if let Some(vector) = reading.vector(dimension, snapshot.number[place])? {
-                    places.push(place);
+                    rows_of.insert(place, rows_of.len());
                     rows.push(&Row::new(&vector));
                 }
             }
@@ -73,7 +77,7 @@ impl Sample {
         } else {
             Some(snapshot.number.iter().copied().collect())
         };
-        Ok(Self { places, rows, reach })
+        Ok(Self { rows_of, rows, reach })
     }
 
     /// `None` when the trees are not built for the present state.
@@ -84,25 +88,30 @@ impl Sample {
         neighbours: Option<Neighbours>,
         (query, promising): (&[f32], &[usize]),
     ) -> Result<Option<DenseScores>, RetrievalError> {
-        let Some(found) = reading.nearest(query, NEAREST, self.reach.as_ref())? else {
+        let count = if promising.is_empty() {
+            NEAREST_ALONE
+        } else {
+            NEAREST
+        };
+        let Some(found) = reading.nearest(query, count, self.reach.as_ref())? else {
             return Ok(None);
         };
+        let found = found.iter().filter_map(|(turn, _)| snapshot.place(*turn));
         let kernel = Kernel::new(neighbours, snapshot);
-        let mut cosines: BTreeMap<usize, f32> = BTreeMap::new();
-        let seeds: Vec<usize> = found
-            .iter()
-            .filter_map(|(turn, _)| snapshot.place(*turn))
-            .chain(promising.iter().copied())
-            .collect();
-        for &seed in &seeds {
-            kernel.spread(seed, |place, _| {
-                cosines.insert(place, 0.0);
+        let mut places = Vec::new();
+        for seed in found.chain(promising.iter().copied()) {
+            kernel.gather(seed, |place, weight| {
+                if weight >= LEAST_WEIGHT {
+                    places.push(place);
+                }
             });
         }
-        for (place, known) in &mut cosines {
-            if let Some(vector) = reading.vector(query.len(), snapshot.number[*place])? {
-                *known = cosine(query, &vector);
-            }
+        places.sort_unstable();
+        places.dedup();
+        let mut cosines = Vec::with_capacity(places.len());
+        for place in places {
+            let vector = reading.vector(query.len(), snapshot.number[place])?;
+            cosines.push((place, vector.map_or(0.0, |vector| cosine(query, &vector))));
         }
         Ok(Some(self.combine(snapshot, neighbours, query, &cosines)))
     }
@@ -112,7 +121,7 @@ impl Sample {
         snapshot: &Snapshot,
         neighbours: Option<Neighbours>,
         query: &[f32],
-        cosines: &BTreeMap<usize, f32>,
+        cosines: &[(usize, f32)],
     ) -> DenseScores {
         let usual = self.usual(snapshot, neighbours, query);
         let mut scores = DenseScores {
@@ -120,7 +129,7 @@ impl Sample {
             smoothed: Vec::new(),
             known: vec![false; snapshot.len()],
         };
-        for (&place, cosine) in cosines {
+        for &(place, cosine) in cosines {
             scores.plain[place] = (cosine - usual.mean) / usual.deviation;
             scores.known[place] = true;
         }
@@ -134,7 +143,7 @@ impl Sample {
                 }
             };
             let kernel = Kernel::new(neighbours, snapshot);
-            for &place in cosines.keys() {
+            for &(place, _) in cosines {
                 let mut sum = 0.0;
                 kernel.gather(place, |other, weight| sum += weight * sharp(other));
                 scores.smoothed[place] = (sum.ln() - usual.smoothed_mean) / usual.smoothed_deviation;
@@ -145,7 +154,7 @@ impl Sample {
 
     fn usual(&self, snapshot: &Snapshot, neighbours: Option<Neighbours>, query: &[f32]) -> Usual {
         let cosines: Vec<f32> = self.rows.cosines(&Row::new(query)).collect();
-        let (mean, deviation) = moments(cosines.iter().copied());
+        let (mean, deviation) = moments(&cosines);
         let mut usual = Usual {
             mean,
             deviation,
@@ -159,26 +168,30 @@ impl Sample {
         let sharp = cosines
             .iter()
             .map(|cosine| (sharpness * (cosine - mean) / deviation).exp());
-        let sharp: BTreeMap<usize, f32> = self.places.iter().copied().zip(sharp).collect();
-        usual.sharp = moments(sharp.values().copied()).0;
+        let sharp: Vec<f32> = sharp.collect();
+        usual.sharp = moments(&sharp).0;
         let kernel = Kernel::new(neighbours, snapshot);
-        let smoothed = sharp.keys().map(|&place| {
+        let smoothed = self.rows_of.keys().map(|&place| {
             let mut sum = 0.0;
             kernel.gather(place, |other, weight| {
-                sum += weight * sharp.get(&other).unwrap_or(&usual.sharp)
+                sum += weight * self.rows_of.get(&other).map_or(usual.sharp, |&row| sharp[row]);
             });
             sum.ln()
         });
-        (usual.smoothed_mean, usual.smoothed_deviation) = moments(smoothed);
+        (usual.smoothed_mean, usual.smoothed_deviation) = moments(&smoothed.collect::<Vec<f32>>());
         usual
     }
 }
 
 /// Mean and standard deviation; the deviation of equal or no values is 1.
-fn moments(values: impl Iterator<Item = f32> + Clone) -> (f32, f32) {
-    let count = values.clone().count().max(1) as f64;
-    let mean = values.clone().map(f64::from).sum::<f64>() / count;
-    let variance = values.map(|value| (f64::from(value) - mean).powi(2)).sum::<f64>() / count;
+fn moments(values: &[f32]) -> (f32, f32) {
+    let count = values.len().max(1) as f64;
+    let mean = values.iter().map(|&value| f64::from(value)).sum::<f64>() / count;
+    let variance = values
+        .iter()
+        .map(|&value| (f64::from(value) - mean).powi(2))
+        .sum::<f64>()
+        / count;
     (
         mean as f32,
         if variance > 0.0 {

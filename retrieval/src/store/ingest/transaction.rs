@@ -11,7 +11,7 @@ use crate::store::memory::{COUNTERS, get_json, put_json};
 use crate::store::postings::{self, Posting};
 use crate::store::records::{ConversationRecord, Counters, SessionRecord, StoredTurn, TurnFlags};
 use crate::store::{Memory, vectors};
-use crate::text::{Analyzer, token_estimate};
+use crate::text::{Analyzer, asks, token_estimate};
 use crate::{ConversationId, RetrievalError, Session, Turn};
 
 pub(super) struct Transaction<'a, 't> {
@@ -157,10 +157,7 @@ impl<'a, 't> Transaction<'a, 't> {
         session.tokens[place] = token_estimate(&passage);
         session.words[place] = stems.values().sum();
         session.speakers[place] = self.record.speaker(&turn.speaker);
-        session.flags[place] = TurnFlags::new(
-            turn.text.trim_end().ends_with(['?', '？', '؟']),
-            self.analyzer.has_time_word(&turn.text),
-        );
+        session.flags[place] = TurnFlags::new(asks(&turn.text), self.analyzer.has_time_word(&turn.text));
         for (stem, count) in stems {
             self.postings
                 .entry(stem)
