@@ -218,3 +218,70 @@ fn describe(error: &Error) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn template(source: &str) -> Result<ChatTemplate, WeightsError> {
+        ChatTemplate::compile(Path::new("t.json"), source, "<s>".to_owned(), "</s>".to_owned())
+    }
+
+    #[test]
+    fn blocks_are_trimmed_and_python_methods_work() {
+        let source = "{{ bos_token }}{% for message in messages %}\n  {% if message['role'].startswith('u') %}\n\
+                      {{ message.content.strip().upper() }}{{ eos_token }}\n    {% endif %}\n{% endfor %}\
+                      {% if add_generation_prompt %}go{% endif %}";
+        let template = template(source).unwrap();
+        let messages = [("user", " hi "), ("assistant", "no")];
+        assert_eq!(template.render(&messages, true).unwrap(), "<s>HI</s>\ngo");
+        assert_eq!(template.render(&messages, false).unwrap(), "<s>HI</s>\n");
+    }
+
+    #[test]
+    fn the_templates_own_objections_are_errors() {
+        let source = "{% if messages|length > 1 %}{{ raise_exception('one message, please') }}{% endif %}";
+        let refused = template(source)
+            .unwrap()
+            .render(&[("user", "a"), ("user", "b")], true);
+        let refused = refused.unwrap_err().to_string();
+        assert!(
+            refused.contains("chat template of t.json") && refused.contains("one message, please"),
+            "{refused}"
+        );
+        let broken = template("{% if %}").unwrap_err().to_string();
+        assert!(
+            broken.contains("chat template of t.json: syntax error"),
+            "{broken}"
+        );
+    }
+
+    #[test]
+    fn strftime_now_gives_the_current_year() {
+        let rendered = template("{{ strftime_now('%Y') }}")
+            .unwrap()
+            .render(&[], false)
+            .unwrap();
+        let year = jiff::ZonedDateTime::now().strftime("%Y").to_string();
+        assert_eq!(rendered, year);
+    }
+
+    #[test]
+    fn a_tokenizer_config_is_read() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let path = folder.path().join("tokenizer_config.json");
+        let config = r#"{"bos_token": {"content": "<b>"}, "eos_token": "<e>",
+            "chat_template": "{{ bos_token }}{{ messages[0].content }}{{ eos_token }}"}"#;
+        std::fs::write(&path, config).unwrap();
+        let template = ChatTemplate::from_tokenizer_config(&path).unwrap();
+        assert_eq!(template.render(&[("user", "x")], true).unwrap(), "<b>x<e>");
+        std::fs::write(&path, "{}").unwrap();
+        let error = ChatTemplate::from_tokenizer_config(&path)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("expected a string `chat_template`, received none"),
+            "{error}"
+        );
+    }
+}

@@ -120,3 +120,65 @@ fn read_tensors(bytes: &[u8]) -> Result<BTreeMap<String, Placement>, String> {
     };
     Ok(whole.tensors().into_iter().map(place).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn small() -> Vec<u8> {
+        let header = br#"{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"U8","shape":[1,3],"data_offsets":[8,11]}}"#;
+        let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+        bytes.extend(header);
+        bytes.extend(0..11);
+        bytes
+    }
+
+    fn open_bytes(bytes: &[u8]) -> Result<SafeTensors, WeightsError> {
+        let folder = tempfile::TempDir::new().unwrap();
+        let path = folder.path().join("m.safetensors");
+        std::fs::write(&path, bytes).unwrap();
+        SafeTensors::open(path)
+    }
+
+    #[test]
+    fn tensors_are_found_by_name() {
+        let file = open_bytes(&small()).unwrap();
+        let tensor = file.tensor("b").unwrap();
+        assert_eq!(
+            (tensor.shape, tensor.dtype, tensor.bytes),
+            (&[1, 3][..], Dtype::U8, &[8, 9, 10][..])
+        );
+        let missing = file.tensor("c").unwrap_err().to_string();
+        assert!(
+            missing.contains("m.safetensors has no tensor `c` (it holds 2 tensors"),
+            "{missing}"
+        );
+        assert!(
+            open_bytes(b"")
+                .unwrap_err()
+                .to_string()
+                .contains("the file is empty")
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn truncation_is_always_refused(cut in any::<prop::sample::Index>()) {
+            let bytes = small();
+            let error = open_bytes(&bytes[..cut.index(bytes.len())]).unwrap_err().to_string();
+            prop_assert!(error.contains("m.safetensors"), "{}", error);
+        }
+
+        #[test]
+        fn flipped_bytes_never_panic(at in any::<prop::sample::Index>(), value in any::<u8>()) {
+            let mut bytes = small();
+            let at = at.index(bytes.len());
+            bytes[at] = value;
+            if let Ok(file) = open_bytes(&bytes) {
+                prop_assert!(file.tensors().all(|tensor| tensor.bytes.len() <= 11));
+            }
+        }
+    }
+}

@@ -1,7 +1,7 @@
 //! The readers over real model files. They need `mneme models pull qwen2.5-coder-0.5b` and
 //! `mneme models pull all-minilm-l6-v2`, and fail with that advice without.
 
-use weights::{ChatTemplate, Gguf, ModelStore, SafeTensors, Specials, Tokenizer};
+use weights::{ChatTemplate, Gguf, ModelFiles, ModelStore, SafeTensors, Specials, Tokenizer};
 
 /// Ids from llama.cpp (xllamacpp 2026.10.11549, `/tokenize` with `parse_special`) on
 /// Qwen2.5-Coder-0.5B-Instruct; llama.cpp has no NFC step, so it was given the composed text.
@@ -96,10 +96,16 @@ const GOLDEN: &[(&str, &[u32])] = &[
     ),
 ];
 
+fn files(name: &str) -> ModelFiles {
+    ModelStore::from_env()
+        .and_then(|store| store.locate(name))
+        .unwrap_or_else(|error| panic!("{error}"))
+}
+
 fn generator() -> Gguf {
-    let files = ModelStore::from_env().and_then(|store| store.locate("qwen2.5-coder-0.5b"));
-    let files = files.unwrap_or_else(|error| panic!("{error}"));
-    Gguf::open(files.gguf().unwrap()).unwrap_or_else(|error| panic!("{error}"))
+    let path = files("qwen2.5-coder-0.5b").gguf();
+    path.and_then(Gguf::open)
+        .unwrap_or_else(|error| panic!("{error}"))
 }
 
 #[test]
@@ -207,8 +213,7 @@ fn a_message_cannot_end_its_own_turn() {
 
 #[test]
 fn minilm_opens_and_tokenizes() {
-    let files = ModelStore::from_env().and_then(|store| store.locate("all-minilm-l6-v2"));
-    let files = files.unwrap_or_else(|error| panic!("{error}"));
+    let files = files("all-minilm-l6-v2");
     let weights = SafeTensors::open(files.file("model.safetensors").unwrap()).unwrap();
     let embedding = weights.tensor("embeddings.word_embeddings.weight").unwrap();
     assert_eq!(embedding.shape, [30522, 384]);

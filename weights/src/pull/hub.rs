@@ -1,7 +1,11 @@
 //! Files of a Hugging Face repository, fetched in ranges so that an interrupted pull continues.
 
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use hf_hub::progress::{DownloadEvent, ProgressEvent, ProgressHandler};
 use hf_hub::repository::{RepoTreeEntry, RepoTypeModel};
 use hf_hub::{HFClient, HFError, HFRepositorySync};
 
@@ -16,7 +20,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// A connection that has been silent for so long is dead.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
 /// Bytes per request: large enough that a request's own cost vanishes, small enough to hold in memory.
-const RANGE: u64 = 16 << 20;
+const RANGE: u64 = 32 << 20;
+const POLL: Duration = Duration::from_millis(100);
 /// Failures in a row, after the Hub has answered once, that end the attempt.
 const MAX_FAILURES: u32 = 4;
 
@@ -42,11 +47,12 @@ pub(super) fn fetch(
     progress: &mut dyn PullProgress,
 ) -> Result<Vec<Fetched>, WeightsError> {
     let handle = connect(repository, job.store.reach.hub.as_deref())?;
-    let published = published(&handle, repository, missing)?;
+    let opened = Opened { repository, handle };
+    let published = published(&opened, missing)?;
     let mut fetched = Vec::new();
     for (entry, published) in missing.iter().zip(&published) {
         let partial = job.partial(entry)?;
-        fetch_file(&handle, repository, &partial, published, progress)?;
+        fetch_file(&opened, &partial, published, progress)?;
         let sha256 = partial.finish(published.sha256.as_deref(), progress)?;
         fetched.push(Fetched {
             name: entry.name.clone(),
@@ -76,26 +82,21 @@ fn connect(
 }
 
 /// Lengths and digests of `missing`, in its order, in one request; also tells whether the Hub is there at all.
-fn published(
-    handle: &HFRepositorySync<RepoTypeModel>,
-    repository: Repository<'_>,
-    missing: &[&FileEntry],
-) -> Result<Vec<Published>, WeightsError> {
+fn published(opened: &Opened<'_>, missing: &[&FileEntry]) -> Result<Vec<Published>, WeightsError> {
     let paths = missing.iter().map(|entry| entry.name.clone()).collect();
-    let revision = repository.revision.map(str::to_owned);
-    let listed = handle
+    let request = opened
+        .handle
         .get_paths_info()
         .paths(paths)
-        .maybe_revision(revision)
-        .send()
-        .map_err(source_error)?;
+        .maybe_revision(opened.revision());
+    let listed = request.send().map_err(source_error)?;
     let find = |entry: &&FileEntry| {
         let found = listed.iter().find_map(|listed| match listed {
             RepoTreeEntry::File { path, size, lfs, .. } if *path == entry.name => Some(Published {
                 bytes: *size,
                 sha256: lfs.as_ref().and_then(|lfs| lfs.sha256.clone()),
             }),
-            _ => None,
+            RepoTreeEntry::File { .. } | RepoTreeEntry::Directory { .. } => None,
         });
         let found = found.ok_or_else(|| WeightsError::Source {
             what: format!("no file `{}`", entry.name),
@@ -125,8 +126,7 @@ fn agrees(entry: &FileEntry, published: &Published) -> Result<(), WeightsError> 
 }
 
 fn fetch_file(
-    handle: &HFRepositorySync<RepoTypeModel>,
-    repository: Repository<'_>,
+    opened: &Opened<'_>,
     partial: &PartialFile<'_>,
     published: &Published,
     progress: &mut dyn PullProgress,
@@ -143,13 +143,7 @@ fn fetch_file(
         }
         let range = start..published.bytes.min(start + RANGE);
         let length = range.end - range.start;
-        let received = handle
-            .download_file_to_bytes()
-            .filename(partial.entry.name.as_str())
-            .maybe_revision(repository.revision.map(str::to_owned))
-            .range(range)
-            .send();
-        match received {
+        match opened.fetch_range(partial, range, progress) {
             Ok(bytes) if bytes.len() as u64 == length => {
                 partial.append(&bytes)?;
                 failures = 0;
@@ -173,8 +167,69 @@ fn fetch_file(
     }
 }
 
+/// An open repository.
+struct Opened<'a> {
+    repository: Repository<'a>,
+    handle: HFRepositorySync<RepoTypeModel>,
+}
+
+impl Opened<'_> {
+    fn revision(&self) -> Option<String> {
+        self.repository.revision.map(str::to_owned)
+    }
+
+    /// Reads a range on a thread of its own, so that the progress made can be shown meanwhile.
+    fn fetch_range(
+        &self,
+        partial: &PartialFile<'_>,
+        range: Range<u64>,
+        progress: &mut dyn PullProgress,
+    ) -> Result<Vec<u8>, HFError> {
+        let start = range.start;
+        let received = Arc::new(AtomicU64::new(0));
+        std::thread::scope(|scope| {
+            let request = self
+                .handle
+                .download_file_to_bytes()
+                .filename(partial.entry.name.as_str())
+                .maybe_revision(self.revision())
+                .range(range)
+                .progress(Received(Arc::clone(&received)));
+            let reader = scope.spawn(move || request.send());
+            while !reader.is_finished() {
+                std::thread::park_timeout(POLL);
+                let done = start + received.load(Ordering::Relaxed);
+                progress.update(&partial.update(PullStage::Hub, done));
+            }
+            match reader.join() {
+                Ok(outcome) => outcome.map(Vec::from),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        })
+    }
+}
+
+/// Counts the bytes of one range.
+struct Received(Arc<AtomicU64>);
+
+impl ProgressHandler for Received {
+    fn on_progress(&self, event: &ProgressEvent) {
+        if let ProgressEvent::Download(DownloadEvent::Progress { files }) = event
+            && let Some(file) = files.last()
+        {
+            self.0.store(file.bytes_completed, Ordering::Relaxed);
+        }
+    }
+}
+
 fn source_error(error: HFError) -> WeightsError {
-    WeightsError::Source { what: chain(&error) }
+    // A request's address is in the text twice otherwise.
+    let what = if let HFError::Request { source, .. } = error {
+        chain(&source.without_url())
+    } else {
+        chain(&error)
+    };
+    WeightsError::Source { what }
 }
 
 /// The error and its causes on one line, each once.

@@ -67,9 +67,8 @@ impl<'a> PartialFile<'a> {
         let mut done = self.length();
         let mut buffer = vec![0; CHUNK];
         loop {
-            let length = reader
-                .read(&mut buffer)
-                .map_err(WeightsError::io("read the source of", &self.path))?;
+            let length =
+                fill(reader, &mut buffer).map_err(WeightsError::io("read the source of", &self.path))?;
             if length == 0 {
                 return Ok(());
             }
@@ -174,6 +173,20 @@ impl<'a> PartialFile<'a> {
         let file = OpenOptions::new().create(true).append(true).open(&self.path);
         file.map_err(WeightsError::io("open", &self.path))
     }
+}
+
+/// Reads until `buffer` is full or the reader is at its end; returns the bytes read.
+fn fill(reader: &mut dyn Read, buffer: &mut [u8]) -> std::io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match reader.read(&mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(length) => filled += length,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
 }
 
 fn check(expected: &Expected<'_>, bytes: u64, digest: String) -> Result<(), WeightsError> {

@@ -168,7 +168,7 @@ impl Tokenizer {
     pub fn token_bytes(&self, id: u32) -> Option<&[u8]> {
         match &self.decoding {
             Decoding::ByteLevel(table) if !self.is_control(id) => table.get(id),
-            _ => None,
+            Decoding::ByteLevel(_) | Decoding::Pieces => None,
         }
     }
 
