@@ -158,12 +158,12 @@ fn transposed(v: [__m128i; 4]) -> [__m128i; 4] {
 #[inline]
 unsafe fn store_blocks(four: &Rounded, words: *mut u32, count: usize) {
     let factors = transposed(factors(four));
-    for at in 0..count {
+    for (at, (quants, factors)) in four.quants.into_iter().zip(factors).take(count).enumerate() {
         // SAFETY: the caller's promise.
         unsafe {
             let words = words.add(at * ROW_WORDS);
-            _mm256_storeu_si256(words.cast(), four.quants[at]);
-            _mm_storeu_si128(words.add(BLOCK / 4).cast(), factors[at]);
+            _mm256_storeu_si256(words.cast(), quants);
+            _mm_storeu_si128(words.add(BLOCK / 4).cast(), factors);
         }
     }
 }
