@@ -146,3 +146,16 @@ fn store_error(path: &Path, source: heed::Error) -> RetrievalError {
     }
     RetrievalError::Store { path, source }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_told_from_other_failures() {
+        let path = Path::new("memory");
+        let error = |code| store_error(path, heed::Error::Io(std::io::Error::from_raw_os_error(code)));
+        assert!(matches!(error(NO_SPACE), RetrievalError::DiskFull { .. }));
+        assert!(matches!(error(5), RetrievalError::Store { .. }));
+    }
+}

@@ -290,8 +290,46 @@ fn readers_see_one_state_while_another_thread_writes() {
     assert_eq!(memory.conversations().unwrap()[0].turns, 1_300);
 }
 
-/// Set in the child process of the kill test: the folder to ingest into.
-const CHILD: &str = "RETRIEVAL_KILL_TEST_FOLDER";
+/// Set in the child process of a test: the folder to ingest into.
+const CHILD: &str = "RETRIEVAL_TEST_FOLDER";
+
+/// Runs this test again in a process of its own, which ingests into the folder.
+fn child(test: &str, folder: &TempDir) -> std::process::Child {
+    std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", test])
+        .env(CHILD, folder.path())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+#[test]
+fn a_reader_follows_a_map_that_another_process_has_grown() {
+    let conversation = long_conversation("long", 2_000);
+    let embedder = HashEmbedder::new(256);
+    if let Ok(folder) = std::env::var(CHILD) {
+        let memory = Memory::create_or_open(Path::new(&folder), settings(&embedder)).unwrap();
+        ingest(&memory, &embedder, &conversation);
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let limits = Limits {
+        map_bytes: 1 << 18,
+        ..Limits::default()
+    };
+    let memory = Memory::create_with(folder.path(), &settings(&embedder), limits).unwrap();
+    assert!(memory.conversations().unwrap().is_empty());
+    let status = child(
+        "store::tests::a_reader_follows_a_map_that_another_process_has_grown",
+        &folder,
+    )
+    .wait()
+    .unwrap();
+    assert!(status.success());
+    assert_eq!(memory.turns(&conversation.id).unwrap().len(), 2_000);
+    let report = ingest(&memory, &embedder, &long_conversation("long", 2_100));
+    assert_eq!((report.turns_present, report.turns_added), (2_000, 100));
+}
 
 #[test]
 fn a_killed_ingest_is_completed_by_the_next() {
@@ -305,15 +343,7 @@ fn a_killed_ingest_is_completed_by_the_next() {
     let mut interrupted = 0;
     for delay_ms in [3, 10, 20, 40, 60, 80, 120] {
         let folder = tempfile::tempdir().unwrap();
-        let mut child = std::process::Command::new(std::env::current_exe().unwrap())
-            .args([
-                "--exact",
-                "store::tests::a_killed_ingest_is_completed_by_the_next",
-            ])
-            .env(CHILD, folder.path())
-            .stdout(std::process::Stdio::null())
-            .spawn()
-            .unwrap();
+        let mut child = child("store::tests::a_killed_ingest_is_completed_by_the_next", &folder);
         std::thread::sleep(std::time::Duration::from_millis(delay_ms));
         child.kill().unwrap();
         child.wait().unwrap();
