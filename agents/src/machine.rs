@@ -159,10 +159,8 @@ pub enum Note {
     Judged {
         /// Whether the evidence is enough.
         enough: bool,
-        /// What is missing where it is not.
-        missing: String,
-        /// Labels of the turns that support an answer.
-        support: Vec<String>,
+        /// The answer as far as the judge could tell it.
+        draft: String,
     },
     /// The next queries.
     Queries {
@@ -170,6 +168,8 @@ pub enum Note {
         queries: Vec<String>,
         /// How they came about.
         action: QueryAction,
+        /// What they are to find.
+        missing: String,
     },
     /// Queries that equal earlier ones and were dropped.
     Repeated {

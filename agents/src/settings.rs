@@ -29,6 +29,10 @@ pub struct Settings {
     pub candidate_tokens: usize,
     /// Turns that zoom-in or zoom-out may pick in one reply, 1 to 50.
     pub max_picks: usize,
+    /// The best ranked turns of a search that are taken whatever zoom-in picks, 0 to 50: a small model's picks add
+    /// to the ranking and cannot replace it. On 12 development questions the four picks of Qwen2.5-Coder-0.5B held
+    /// 61 % of the evidence it was shown, the four best ranked turns 90 %. 0 is the paper's way.
+    pub keep_ranked: usize,
     /// Turns before and after each useful turn (W), 1 to 100.
     pub window: usize,
     /// The windows shown to zoom-out are cut to this many estimated tokens, nearest turns first.
@@ -62,6 +66,7 @@ impl Default for Settings {
             top_k: 10,
             candidate_tokens: 700,
             max_picks: 4,
+            keep_ranked: 2,
             window: 4,
             window_tokens: 700,
             max_queries: 3,
@@ -93,6 +98,7 @@ impl Settings {
             "1 to 100000",
         )?;
         in_range("max_picks", self.max_picks, 1, 50, "1 to 50")?;
+        in_range("keep_ranked", self.keep_ranked, 0, 50, "0 to 50")?;
         in_range(
             "window",
             self.window,

@@ -53,6 +53,11 @@ impl Memcot {
         (0..self.state.choices.len().min(self.state.settings.max_picks)).collect()
     }
 
+    /// The candidates that are taken whatever the model picks.
+    fn best_ranked(&self) -> Vec<usize> {
+        (0..self.state.choices.len().min(self.state.settings.keep_ranked)).collect()
+    }
+
     fn pick(&mut self, positions: &[usize]) {
         let turns: Vec<TurnRecord> = positions.iter().map(|&i| self.state.choices[i].clone()).collect();
         self.state.picked.extend(turns);
@@ -62,9 +67,14 @@ impl Memcot {
         let parsed = zoom_in::parse(&self.state, generation);
         match self.settle(Stage::ZoomIn, parsed) {
             Settled::Again => return,
-            Settled::Use(reply) => {
-                self.pick(&reply.useful);
-                self.state.missing = reply.missing;
+            Settled::Use(useful) => {
+                let ranked = self.best_ranked();
+                let added: Vec<usize> = useful
+                    .into_iter()
+                    .filter(|place| !ranked.contains(place))
+                    .collect();
+                self.pick(&ranked);
+                self.pick(&added);
             }
             Settled::Lost(reason) => {
                 self.degraded(Stage::ZoomIn, reason, "the best ranked turns are taken");
@@ -72,9 +82,7 @@ impl Memcot {
                 self.pick(&best);
             }
         }
-        if self.state.picked.is_empty() {
-            self.perceived();
-        } else if self.state.settings.zoom_out {
+        if self.state.settings.zoom_out {
             self.phase = Phase::Window;
         } else {
             self.skip(Stage::ZoomOut, "zoom_out is off");
@@ -120,11 +128,11 @@ impl Memcot {
             return;
         }
         self.skip(Stage::Judge, "there is no new evidence");
-        self.not_enough();
+        self.phase = Phase::Ask(Call::Rewrite);
     }
 
     pub(super) fn judged(&mut self, generation: &Generation) {
-        let parsed = judge::parse(&self.state, generation);
+        let parsed = judge::parse(generation);
         match self.settle(Stage::Judge, parsed) {
             Settled::Again => {}
             Settled::Lost(reason) => {
@@ -136,39 +144,29 @@ impl Memcot {
                 self.respond();
             }
             Settled::Use(verdict) => {
-                let judge::Verdict {
-                    enough,
-                    missing,
-                    support,
-                } = verdict;
-                self.state.notes.push(Note::Judged {
-                    enough,
-                    missing: missing.clone(),
-                    support,
-                });
-                if enough {
-                    return self.respond();
+                if self.enough(verdict) {
+                    self.respond();
+                } else {
+                    self.phase = Phase::Ask(Call::Rewrite);
                 }
-                self.state.missing = missing;
-                self.not_enough();
             }
         }
     }
 
-    fn not_enough(&mut self) {
-        self.state.remember();
-        let shortened = stem::shortened(&self.state);
-        if shortened > 0 && self.state.settings.episodic {
-            self.state.notes.push(Note::Compacted {
-                iterations: shortened,
-            });
-        }
-        self.phase = Phase::Ask(Call::Rewrite);
+    /// Notes a verdict.
+    fn enough(&mut self, verdict: judge::Verdict) -> bool {
+        let judge::Verdict { enough, draft } = verdict;
+        self.state.notes.push(Note::Judged { enough, draft });
+        enough
     }
 
     pub(super) fn rewritten(&mut self, generation: &Generation) {
         let parsed = rewrite::parse(generation);
-        let (action, queries) = match self.settle(Stage::Rewrite, parsed) {
+        let rewrite::Rewrite {
+            missing,
+            action,
+            queries,
+        } = match self.settle(Stage::Rewrite, parsed) {
             Settled::Again => return,
             Settled::Use(reply) => reply,
             Settled::Lost(reason) => {
@@ -180,6 +178,7 @@ impl Memcot {
                 return self.keywords();
             }
         };
+        self.state.missing = missing;
         let new = self.new_queries(queries.clone());
         if !new.is_empty() {
             return self.next_iteration(action, new);
@@ -222,10 +221,19 @@ impl Memcot {
     }
 
     fn next_iteration(&mut self, action: QueryAction, queries: Vec<String>) {
+        let missing = self.state.missing.clone();
         self.state.notes.push(Note::Queries {
             queries: queries.clone(),
             action,
+            missing,
         });
+        self.state.remember();
+        let shortened = stem::shortened(&self.state);
+        if shortened > 0 && self.state.settings.episodic {
+            self.state.notes.push(Note::Compacted {
+                iterations: shortened,
+            });
+        }
         self.state.queries = queries;
         self.state.action = action;
         self.state.refused.clear();
@@ -250,24 +258,21 @@ impl Memcot {
                 return self.respond();
             }
         };
-        self.pick(&reply.useful);
+        let fused::Fused {
+            useful,
+            verdict,
+            missing,
+            queries,
+        } = reply;
+        self.pick(&useful);
         self.state.settle();
-        let (enough, missing) = (reply.enough, reply.missing);
-        self.state.notes.push(Note::Judged {
-            enough,
-            missing: missing.clone(),
-            support: Vec::new(),
-        });
-        self.state.missing = missing;
-        if enough || self.state.iteration == self.state.settings.max_iterations {
+        if self.enough(verdict) || self.state.iteration == self.state.settings.max_iterations {
             return self.respond();
         }
-        self.state.remember();
-        let new = self.new_queries(reply.queries);
-        if new.is_empty() {
-            self.keywords()
-        } else {
-            self.next_iteration(QueryAction::Rephrase, new)
+        self.state.missing = missing;
+        match self.new_queries(queries) {
+            new if new.is_empty() => self.keywords(),
+            new => self.next_iteration(QueryAction::Rephrase, new),
         }
     }
 

@@ -4,10 +4,10 @@ use engine_contract::{Generation, GenerationRequest};
 use minijinja::context;
 use serde::Deserialize;
 
-use super::rewrite::{self, QUERY_CHARACTERS};
+use super::judge::{DRAFT_CHARACTERS, Verdict};
+use super::rewrite::{self, MISSING_CHARACTERS, QUERY_CHARACTERS};
 use super::state::State;
 use super::stem::{self, Tail};
-use super::zoom_in::MISSING_CHARACTERS;
 use crate::prompts::render;
 use crate::reply::{self, ReplyError};
 use crate::schema;
@@ -16,8 +16,9 @@ use crate::schema;
 #[serde(deny_unknown_fields)]
 struct Reply {
     useful: Vec<String>,
-    missing: String,
+    answer: String,
     enough: bool,
+    missing: String,
     queries: Vec<String>,
 }
 
@@ -26,10 +27,10 @@ struct Reply {
 pub(super) struct Fused {
     /// Positions in the turns shown, most useful first.
     pub(super) useful: Vec<usize>,
-    /// What is missing.
+    /// Draft and verdict.
+    pub(super) verdict: Verdict,
+    /// What is missing where it is not enough.
     pub(super) missing: String,
-    /// Whether the evidence answers the question.
-    pub(super) enough: bool,
     /// What to search for next where it does not.
     pub(super) queries: Vec<String>,
 }
@@ -48,9 +49,10 @@ pub(super) fn prompt(state: &State) -> GenerationRequest {
         },
     );
     let schema = schema::object([
-        ("useful", schema::ids(&ids, 0, picks)),
-        ("missing", schema::text(0, MISSING_CHARACTERS)),
+        ("useful", schema::ids(&ids, 1, picks)),
+        ("answer", schema::text(0, DRAFT_CHARACTERS)),
         ("enough", schema::boolean()),
+        ("missing", schema::text(0, MISSING_CHARACTERS)),
         ("queries", schema::texts(0, queries, QUERY_CHARACTERS)),
     ]);
     stem::request(
@@ -58,13 +60,14 @@ pub(super) fn prompt(state: &State) -> GenerationRequest {
         Tail {
             text,
             schema,
-            max_tokens: 80 + 12 * picks + 30 * queries,
+            max_tokens: 110 + 12 * picks + 30 * queries,
         },
     )
 }
 
 pub(super) fn parse(state: &State, generation: &Generation) -> Result<Fused, ReplyError> {
     let reply: Reply = reply::read(generation)?;
+    reply::within("answer", &reply.answer, DRAFT_CHARACTERS)?;
     reply::within("missing", &reply.missing, MISSING_CHARACTERS)?;
     let useful = reply::positions(&reply.useful, &state.label_all(&state.choices))?;
     let queries = if reply.enough {
@@ -72,10 +75,14 @@ pub(super) fn parse(state: &State, generation: &Generation) -> Result<Fused, Rep
     } else {
         rewrite::checked(reply.queries)?
     };
+    let verdict = Verdict {
+        enough: reply.enough,
+        draft: reply.answer.trim().to_owned(),
+    };
     Ok(Fused {
         useful,
+        verdict,
         missing: reply.missing,
-        enough: reply.enough,
         queries,
     })
 }

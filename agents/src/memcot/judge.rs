@@ -1,4 +1,8 @@
 //! Judge: is the evidence enough? This file decides when a question stops searching.
+//!
+//! The reply drafts an answer before the verdict, so that the verdict is about something. What is missing is
+//! asked by the rewrite stage, which is reached only where something is: asked here, Qwen2.5-Coder-0.5B fills
+//! in a lack whatever the evidence.
 
 use engine_contract::{Generation, GenerationRequest};
 use minijinja::context;
@@ -6,16 +10,17 @@ use serde::Deserialize;
 
 use super::state::State;
 use super::stem::{self, Tail};
-use super::zoom_in::MISSING_CHARACTERS;
 use crate::prompts::render;
 use crate::reply::{self, ReplyError};
 use crate::schema;
 
+/// Characters of the draft answer.
+pub(super) const DRAFT_CHARACTERS: usize = 100;
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Reply {
-    support: Vec<String>,
-    missing: String,
+    answer: String,
     enough: bool,
 }
 
@@ -24,21 +29,14 @@ struct Reply {
 pub(super) struct Verdict {
     /// Whether the evidence answers the question.
     pub(super) enough: bool,
-    /// What is missing where it does not.
-    pub(super) missing: String,
-    /// Labels of the turns that support an answer.
-    pub(super) support: Vec<String>,
+    /// The answer as far as the evidence tells it; may be empty.
+    pub(super) draft: String,
 }
 
 pub(super) fn prompt(state: &State) -> GenerationRequest {
-    let ids = state.label_all(&state.evidence());
-    let text = render(
-        "judge.md",
-        context! { question => &state.question_text, example => &ids[0] },
-    );
+    let text = render("judge.md", context! { question => &state.question_text });
     let schema = schema::object([
-        ("support", schema::ids(&ids, 0, state.settings.max_picks)),
-        ("missing", schema::text(0, MISSING_CHARACTERS)),
+        ("answer", schema::text(0, DRAFT_CHARACTERS)),
         ("enough", schema::boolean()),
     ]);
     stem::request(
@@ -46,22 +44,16 @@ pub(super) fn prompt(state: &State) -> GenerationRequest {
         Tail {
             text,
             schema,
-            max_tokens: 70 + 12 * state.settings.max_picks,
+            max_tokens: 60,
         },
     )
 }
 
-pub(super) fn parse(state: &State, generation: &Generation) -> Result<Verdict, ReplyError> {
+pub(super) fn parse(generation: &Generation) -> Result<Verdict, ReplyError> {
     let reply: Reply = reply::read(generation)?;
-    reply::within("missing", &reply.missing, MISSING_CHARACTERS)?;
-    let ids = state.label_all(&state.evidence());
-    let support = reply::positions(&reply.support, &ids)?
-        .into_iter()
-        .map(|i| ids[i].clone())
-        .collect();
+    reply::within("answer", &reply.answer, DRAFT_CHARACTERS)?;
     Ok(Verdict {
         enough: reply.enough,
-        missing: reply.missing,
-        support,
+        draft: reply.answer.trim().to_owned(),
     })
 }

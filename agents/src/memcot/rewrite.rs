@@ -11,12 +11,15 @@ use crate::prompts::render;
 use crate::reply::{self, ReplyError};
 use crate::schema;
 
+/// Characters of the text that says what is missing.
+pub(super) const MISSING_CHARACTERS: usize = 100;
 /// Characters of one query.
 pub(super) const QUERY_CHARACTERS: usize = 80;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Reply {
+    missing: String,
     action: Action,
     queries: Vec<String>,
 }
@@ -30,18 +33,30 @@ enum Action {
     Rephrase,
 }
 
+/// What the model said.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Rewrite {
+    /// What the evidence does not tell.
+    pub(super) missing: String,
+    /// What was done to the question.
+    pub(super) action: QueryAction,
+    /// What to search for, blanks around each cut.
+    pub(super) queries: Vec<String>,
+}
+
 pub(super) fn prompt(state: &State) -> GenerationRequest {
     let queries = state.settings.max_queries;
     let text = render(
         "rewrite.md",
         context! {
             question => &state.question_text,
-            missing => &state.missing,
+            searched => &state.queries,
             refused => &state.refused,
             queries,
         },
     );
     let schema = schema::object([
+        ("missing", schema::text(1, MISSING_CHARACTERS)),
         ("action", schema::word(&["decompose", "prune", "rephrase"])),
         ("queries", schema::texts(1, queries, QUERY_CHARACTERS)),
     ]);
@@ -50,21 +65,25 @@ pub(super) fn prompt(state: &State) -> GenerationRequest {
         Tail {
             text,
             schema,
-            max_tokens: 20 + 30 * queries,
+            max_tokens: 50 + 30 * queries,
         },
     )
 }
 
-/// The action and the queries, blanks around them cut.
-pub(super) fn parse(generation: &Generation) -> Result<(QueryAction, Vec<String>), ReplyError> {
+pub(super) fn parse(generation: &Generation) -> Result<Rewrite, ReplyError> {
     let reply: Reply = reply::read(generation)?;
+    reply::within("missing", &reply.missing, MISSING_CHARACTERS)?;
     let queries = checked(reply.queries)?;
     let action = match reply.action {
         Action::Decompose => QueryAction::Decompose,
         Action::Prune => QueryAction::Prune,
         Action::Rephrase => QueryAction::Rephrase,
     };
-    Ok((action, queries))
+    Ok(Rewrite {
+        missing: reply.missing.trim().to_owned(),
+        action,
+        queries,
+    })
 }
 
 /// Queries that say something and are not too long.

@@ -52,7 +52,7 @@ pub(crate) struct State {
     pub(crate) choices: Vec<TurnRecord>,
     /// Picked in this iteration, not yet settled.
     pub(crate) picked: Vec<TurnRecord>,
-    /// What the model last said is missing.
+    /// What the rewrite of this iteration said is missing.
     pub(crate) missing: String,
     /// Queries of the last rewrite that were refused as repetitions.
     pub(crate) refused: Vec<String>,
@@ -173,7 +173,7 @@ impl State {
         self.episodic.push(Episode {
             queries: self.queries.clone(),
             action: self.action,
-            missing: self.missing.clone(),
+            missing: std::mem::take(&mut self.missing),
         });
     }
 

@@ -1,4 +1,7 @@
 //! Zoom-in: which of the turns found help to answer the question.
+//!
+//! At least one is picked and nothing else is asked. Offered an empty list, Qwen2.5-Coder-0.5B takes it every time;
+//! asked what is missing, it writes the answer there. What is missing is the judge's to say, who sees all evidence.
 
 use engine_contract::{Generation, GenerationRequest};
 use minijinja::context;
@@ -10,23 +13,10 @@ use crate::prompts::render;
 use crate::reply::{self, ReplyError};
 use crate::schema;
 
-/// Characters of the text that says what is missing.
-pub(super) const MISSING_CHARACTERS: usize = 100;
-
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Reply {
     useful: Vec<String>,
-    missing: String,
-}
-
-/// What zoom-in said.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct ZoomIn {
-    /// Positions in the turns shown, most useful first.
-    pub(super) useful: Vec<usize>,
-    /// What the turns shown do not tell.
-    pub(super) missing: String,
 }
 
 pub(super) fn prompt(state: &State) -> GenerationRequest {
@@ -36,26 +26,22 @@ pub(super) fn prompt(state: &State) -> GenerationRequest {
         "zoom_in.md",
         context! { excerpts => state.excerpts(&state.shown), question => &state.question_text, picks, example => &ids[0] },
     );
-    let schema = schema::object([
-        ("useful", schema::ids(&ids, 0, picks)),
-        ("missing", schema::text(0, MISSING_CHARACTERS)),
-    ]);
+    let schema = schema::object([("useful", schema::ids(&ids, 1, picks))]);
     stem::request(
         state,
         Tail {
             text,
             schema,
-            max_tokens: 60 + 12 * picks,
+            max_tokens: 20 + 12 * picks,
         },
     )
 }
 
-pub(super) fn parse(state: &State, generation: &Generation) -> Result<ZoomIn, ReplyError> {
+/// Positions in the turns shown, most useful first.
+pub(super) fn parse(state: &State, generation: &Generation) -> Result<Vec<usize>, ReplyError> {
     let reply: Reply = reply::read(generation)?;
-    reply::within("missing", &reply.missing, MISSING_CHARACTERS)?;
-    let useful = reply::positions(&reply.useful, &state.label_all(&state.choices))?;
-    Ok(ZoomIn {
-        useful,
-        missing: reply.missing,
-    })
+    match reply::positions(&reply.useful, &state.label_all(&state.choices))? {
+        useful if useful.is_empty() => Err(ReplyError::Empty { field: "useful" }),
+        useful => Ok(useful),
+    }
 }

@@ -6,10 +6,10 @@ use crate::fixture::Notebook;
 use crate::{Driver, Job, Settings};
 
 const REPLIES: [&str; 5] = [
-    r#"{"useful": ["D9:9"], "missing": ""}"#,
-    r#"{"useful": ["D2:1"], "missing": ""}"#,
+    r#"{"useful": ["D9:9"]}"#,
+    r#"{"useful": ["D2:1"]}"#,
     r#"{"add": []}"#,
-    r#"{"support": ["D2:1"], "missing": "", "enough": true}"#,
+    r#"{"answer": "18 June 2023", "enough": true}"#,
     r#"{"answer": "18 June 2023", "evidence": ["D2:1"], "found": true}"#,
 ];
 

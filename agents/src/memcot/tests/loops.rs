@@ -33,7 +33,7 @@ fn two_rounds_with_every_stage() {
     );
     let queries = ["Rex ran away".to_owned(), "Rex found at the lake".to_owned()];
     assert!(played.notes().iter().any(
-        |note| matches!(note, Note::Queries { queries: q, action: QueryAction::Decompose } if *q == queries)
+        |note| matches!(note, Note::Queries { queries: q, action: QueryAction::Decompose, .. } if *q == queries)
     ));
 }
 
@@ -94,13 +94,13 @@ fn second_search_shows_only_what_is_new() {
 #[test]
 fn an_answer_without_evidence_is_an_honest_no() {
     let replies = [
-        r#"{"useful": ["D1:2"], "missing": ""}"#,
+        r#"{"useful": ["D1:2"]}"#,
         r#"{"answer": "unknown", "evidence": [], "found": false}"#,
     ];
     let settings = Settings {
         max_iterations: 1,
         zoom_out: false,
-        ..Settings::default()
+        ..as_picked()
     };
     let played = play(QUESTION, settings, &replies);
     let outcome = played.outcome();
@@ -112,10 +112,10 @@ fn an_answer_without_evidence_is_an_honest_no() {
 
 #[test]
 fn nothing_found_ends_without_asking_the_model_for_an_answer() {
-    let replies = [r#"{"action": "rephrase", "queries": ["xylophone lessons"]}"#];
+    let replies = [r#"{"missing": "the rest", "action": "rephrase", "queries": ["xylophone lessons"]}"#];
     let settings = Settings {
         max_iterations: 2,
-        ..Settings::default()
+        ..as_picked()
     };
     let played = play("xylophone?", settings, &replies);
     assert!(played.outcome().abstained);
@@ -124,30 +124,48 @@ fn nothing_found_ends_without_asking_the_model_for_an_answer() {
 }
 
 #[test]
-fn without_evidence_the_best_found_turns_are_answered_from() {
+fn without_any_pick_the_best_ranked_turns_are_taken() {
     let replies = [
-        r#"{"useful": [], "missing": "all"}"#,
+        r#"{"useful": []}"#,
+        r#"{"useful": []}"#,
         r#"{"answer": "Rex", "evidence": ["D1:2"], "found": true}"#,
     ];
     let settings = Settings {
         max_iterations: 1,
-        ..Settings::default()
+        zoom_out: false,
+        ..as_picked()
     };
     let played = play("What is the name of the dog?", settings, &replies);
     assert_eq!(ids(&played.outcome().evidence), ["D1:2"]);
-    assert_eq!(ids(&played.outcome().accepted), Vec::<&str>::new());
+    assert_eq!(played.outcome().accepted.len(), 4, "as many as may be picked");
+}
+
+#[test]
+fn best_ranked_turns_are_kept_beside_the_picked_ones() {
+    let replies = [
+        r#"{"useful": ["D2:1", "D1:2"]}"#,
+        r#"{"answer": "x", "evidence": ["D2:1"], "found": true}"#,
+    ];
+    let settings = Settings {
+        max_iterations: 1,
+        zoom_out: false,
+        keep_ranked: 2,
+        ..Settings::default()
+    };
+    let played = play(QUESTION, settings, &replies);
+    assert_eq!(ids(&played.outcome().accepted), ["D1:2", "D1:4", "D2:1"]);
 }
 
 #[test]
 fn answer_that_cites_nothing_rests_on_everything_it_saw() {
     let replies = [
-        r#"{"useful": ["D2:1", "D1:2"], "missing": ""}"#,
+        r#"{"useful": ["D2:1", "D1:2"]}"#,
         r#"{"answer": "Rex", "evidence": [], "found": true}"#,
     ];
     let settings = Settings {
         max_iterations: 1,
         zoom_out: false,
-        ..Settings::default()
+        ..as_picked()
     };
     let played = play(QUESTION, settings, &replies);
     assert_eq!(ids(&played.outcome().evidence), ["D1:2", "D2:1"]);
@@ -156,14 +174,14 @@ fn answer_that_cites_nothing_rests_on_everything_it_saw() {
 #[test]
 fn fill_shows_the_responder_more_than_was_picked() {
     let replies = [
-        r#"{"useful": ["D2:1"], "missing": ""}"#,
+        r#"{"useful": ["D2:1"]}"#,
         r#"{"answer": "x", "evidence": ["D1:2"], "found": true}"#,
     ];
     let settings = Settings {
         max_iterations: 1,
         zoom_out: false,
         fill_tokens: 500,
-        ..Settings::default()
+        ..as_picked()
     };
     let played = play(QUESTION, settings, &replies);
     assert_eq!(ids(&played.outcome().evidence), ["D1:2"]);
@@ -173,8 +191,8 @@ fn fill_shows_the_responder_more_than_was_picked() {
 #[test]
 fn fused_makes_one_call_per_iteration() {
     let replies = [
-        r#"{"useful": ["D1:2"], "missing": "the day", "enough": false, "queries": ["Rex ran away"]}"#,
-        r#"{"useful": ["D2:1"], "missing": "", "enough": true, "queries": []}"#,
+        r#"{"useful": ["D1:2"], "answer": "", "enough": false, "missing": "the day", "queries": ["Rex ran away"]}"#,
+        r#"{"useful": ["D2:1"], "answer": "", "enough": true, "missing": "", "queries": []}"#,
         r#"{"answer": "18 June 2023", "evidence": ["D2:1"], "found": true}"#,
     ];
     let settings = Settings {
@@ -190,11 +208,11 @@ fn fused_makes_one_call_per_iteration() {
 #[test]
 fn ablations_leave_their_stage_out() {
     let replies = [
-        r#"{"useful": ["D1:2"], "missing": ""}"#,
-        r#"{"support": [], "missing": "the day", "enough": false}"#,
-        r#"{"action": "prune", "queries": ["Rex ran away"]}"#,
-        r#"{"useful": ["D2:1"], "missing": ""}"#,
-        r#"{"support": [], "missing": "", "enough": true}"#,
+        r#"{"useful": ["D1:2"]}"#,
+        r#"{"answer": "", "enough": false}"#,
+        r#"{"missing": "the rest", "action": "prune", "queries": ["Rex ran away"]}"#,
+        r#"{"useful": ["D2:1"]}"#,
+        r#"{"answer": "", "enough": true}"#,
         r#"{"answer": "x", "evidence": ["D2:1"], "found": true}"#,
     ];
     let settings = Settings {
@@ -232,7 +250,7 @@ fn bad_settings_and_empty_questions_are_refused_by_name() {
     let card = retrieval::Card::default();
     let settings = Settings {
         max_iterations: 0,
-        ..Settings::default()
+        ..as_picked()
     };
     let error = crate::Memcot::new(Question::new("x"), settings, card.clone()).unwrap_err();
     assert_eq!(error.to_string(), "setting max_iterations is 0, expected 1 to 32");

@@ -38,10 +38,10 @@ fn fused_and_rag() {
         max_iterations: 1,
         stages: Stages::Fused,
         abstain: false,
-        ..Settings::default()
+        ..as_picked()
     };
     let replies = [
-        r#"{"useful": ["D1:5"], "missing": "", "enough": true, "queries": []}"#,
+        r#"{"useful": ["D1:5"], "answer": "", "enough": true, "missing": "", "queries": []}"#,
         r#"{"answer": "a bowl", "evidence": ["D1:5"]}"#,
     ];
     let fused = play("What did Ann make at the pottery class?", settings, &replies);
@@ -58,12 +58,12 @@ fn fused_and_rag() {
 fn retries_and_refusals() {
     let replies = [
         "not json",
-        r#"{"useful": ["D1:2"], "missing": ""}"#,
-        r#"{"support": ["D1:2"], "missing": "the day", "enough": false}"#,
-        r#"{"action": "rephrase", "queries": ["When did Bob's dog run away"]}"#,
-        r#"{"action": "rephrase", "queries": ["Rex gone"]}"#,
+        r#"{"useful": ["D1:2"]}"#,
+        r#"{"answer": "", "enough": false}"#,
+        r#"{"missing": "the rest", "action": "rephrase", "queries": ["When did Bob's dog run away"]}"#,
+        r#"{"missing": "the rest", "action": "rephrase", "queries": ["Rex gone"]}"#,
         "{",
-        r#"{"useful": [], "missing": ""}"#,
+        r#"{"useful": []}"#,
         "{",
         "18 June 2023",
     ];
@@ -145,10 +145,10 @@ fn two_questions_of_a_conversation_share_rules_and_card() {
             Settings {
                 max_iterations: 1,
                 zoom_out: false,
-                ..Settings::default()
+                ..as_picked()
             },
             &[
-                r#"{"useful": [], "missing": ""}"#,
+                r#"{"useful": []}"#,
                 r#"{"answer": "x", "evidence": [], "found": true}"#,
             ],
         )

@@ -9,7 +9,7 @@ fn one_round() -> Settings {
     Settings {
         max_iterations: 1,
         zoom_out: false,
-        ..Settings::default()
+        ..as_picked()
     }
 }
 
@@ -29,11 +29,7 @@ fn troubles(played: &Played) -> (Vec<Stage>, Vec<Stage>) {
 
 #[test]
 fn retry_shows_the_reason_and_allows_twice_the_tokens() {
-    let replies = [
-        r#"{"useful": ["D9:9"], "missing": ""}"#,
-        r#"{"useful": ["D2:1"], "missing": ""}"#,
-        GOOD_ANSWER,
-    ];
+    let replies = [r#"{"useful": ["D9:9"]}"#, r#"{"useful": ["D2:1"]}"#, GOOD_ANSWER];
     let played = play(QUESTION, one_round(), &replies);
     assert_eq!(played.outcome().answer, "18 June 2023");
     assert_eq!(troubles(&played), (vec![Stage::ZoomIn], vec![]));
@@ -70,9 +66,9 @@ fn zoom_in_lost_takes_the_best_ranked_turns() {
 fn zoom_out_lost_adds_nothing() {
     let settings = Settings {
         max_iterations: 1,
-        ..Settings::default()
+        ..as_picked()
     };
-    let replies = [r#"{"useful": ["D2:1"], "missing": ""}"#, "{", "{", GOOD_ANSWER];
+    let replies = [r#"{"useful": ["D2:1"]}"#, "{", "{", GOOD_ANSWER];
     let played = play(QUESTION, settings, &replies);
     assert_eq!(troubles(&played), (vec![Stage::ZoomOut], vec![Stage::ZoomOut]));
     assert_eq!(ids(&played.outcome().accepted), ["D2:1"]);
@@ -82,11 +78,11 @@ fn zoom_out_lost_adds_nothing() {
 fn judge_lost_answers_from_what_was_found() {
     let settings = Settings {
         zoom_out: false,
-        ..Settings::default()
+        ..as_picked()
     };
     let replies = [
-        r#"{"useful": ["D2:1"], "missing": ""}"#,
-        r#"{"support": [], "missing": "", "enough": "false"}"#,
+        r#"{"useful": ["D2:1"]}"#,
+        r#"{"answer": "", "enough": "false"}"#,
         r#"{"enough": false}"#,
         GOOD_ANSWER,
     ];
@@ -97,11 +93,7 @@ fn judge_lost_answers_from_what_was_found() {
 
 #[test]
 fn respond_lost_falls_back_to_plain_text_then_to_no_answer() {
-    let replies = [
-        r#"{"useful": ["D2:1"], "missing": ""}"#,
-        "18 June 2023",
-        "18 June 2023",
-    ];
+    let replies = [r#"{"useful": ["D2:1"]}"#, "18 June 2023", "18 June 2023"];
     let played = play(QUESTION, one_round(), &replies);
     assert_eq!(played.outcome().answer, "18 June 2023");
     assert_eq!(ids(&played.outcome().evidence), ["D2:1"]);
@@ -112,10 +104,7 @@ fn respond_lost_falls_back_to_plain_text_then_to_no_answer() {
     assert_eq!(troubles(&played), (vec![Stage::Respond], vec![Stage::Respond]));
 }
 
-const NOT_ENOUGH: [&str; 2] = [
-    r#"{"useful": ["D1:2"], "missing": ""}"#,
-    r#"{"support": [], "missing": "when the lake search was", "enough": false}"#,
-];
+const NOT_ENOUGH: [&str; 2] = [r#"{"useful": ["D1:2"]}"#, r#"{"answer": "", "enough": false}"#];
 
 fn rewritten(rewrites: &[&'static str]) -> Played {
     let settings = Settings {
@@ -123,14 +112,14 @@ fn rewritten(rewrites: &[&'static str]) -> Played {
         zoom_out: false,
         ..narrow()
     };
-    let rest = [r#"{"useful": ["D2:1"], "missing": ""}"#, GOOD_ANSWER];
+    let rest = [r#"{"useful": ["D2:1"]}"#, GOOD_ANSWER];
     let replies: Vec<&str> = NOT_ENOUGH.iter().chain(rewrites).chain(&rest).copied().collect();
     play("Did Bob adopt a dog?", settings, &replies)
 }
 
 fn second_queries(played: &Played) -> (Vec<String>, QueryAction) {
     let queries = played.notes().into_iter().find_map(|note| {
-        if let Note::Queries { queries, action } = note {
+        if let Note::Queries { queries, action, .. } = note {
             Some((queries.clone(), *action))
         } else {
             None
@@ -141,8 +130,8 @@ fn second_queries(played: &Played) -> (Vec<String>, QueryAction) {
 
 #[test]
 fn repeated_query_is_refused_and_asked_once_more() {
-    let again = r#"{"action": "rephrase", "queries": ["did bob ADOPT a dog"]}"#;
-    let other = r#"{"action": "rephrase", "queries": ["Rex lake"]}"#;
+    let again = r#"{"missing": "the rest", "action": "rephrase", "queries": ["did bob ADOPT a dog"]}"#;
+    let other = r#"{"missing": "the rest", "action": "rephrase", "queries": ["Rex lake"]}"#;
     let played = rewritten(&[again, other]);
     assert_eq!(
         second_queries(&played),
@@ -164,7 +153,7 @@ fn repeated_query_is_refused_and_asked_once_more() {
 
 #[test]
 fn a_model_that_only_repeats_itself_gets_keywords() {
-    let again = r#"{"action": "rephrase", "queries": ["Did Bob adopt a dog?"]}"#;
+    let again = r#"{"missing": "when the lake search was", "action": "rephrase", "queries": ["Did Bob adopt a dog?"]}"#;
     let played = rewritten(&[again, again]);
     assert_eq!(
         second_queries(&played),
@@ -174,7 +163,7 @@ fn a_model_that_only_repeats_itself_gets_keywords() {
 
 #[test]
 fn one_new_query_among_repeated_ones_is_enough() {
-    let mixed = r#"{"action": "decompose", "queries": ["Did Bob adopt a dog?", "Rex lake", "rex, LAKE"]}"#;
+    let mixed = r#"{"missing": "the rest", "action": "decompose", "queries": ["Did Bob adopt a dog?", "Rex lake", "rex, LAKE"]}"#;
     let played = rewritten(&[mixed]);
     assert_eq!(
         second_queries(&played),
@@ -183,8 +172,14 @@ fn one_new_query_among_repeated_ones_is_enough() {
 }
 
 #[test]
-fn rewrite_lost_gets_keywords() {
-    let played = rewritten(&["nothing", r#"{"action": "rephrase", "queries": []}"#]);
-    assert_eq!(second_queries(&played).1, QueryAction::Keywords);
-    assert_eq!(troubles(&played), (vec![Stage::Rewrite], vec![Stage::Rewrite]));
+fn rewrite_lost_gets_keywords_of_the_question() {
+    let played = rewritten(&[
+        "nothing",
+        r#"{"missing": "x", "action": "rephrase", "queries": []}"#,
+    ]);
+    assert_eq!(
+        second_queries(&played),
+        (vec!["bob adopt dog".to_owned()], QueryAction::Keywords)
+    );
+    assert_eq!(troubles(&played).1[0], Stage::Rewrite);
 }
