@@ -23,6 +23,9 @@ pub struct EngineConfig {
     pub queue_capacity: usize,
     /// A waiting request is overtaken by at most this many later ones with longer cached prefixes.
     pub max_overtakes: usize,
+    /// Tokens guessed ahead by prompt lookup while a sequence decodes alone, shared out among few; 0 turns guessing
+    /// off. Replies do not depend on it.
+    pub draft_tokens: usize,
     /// Keep keys and values of finished and running sequences for later prompts with the same beginning.
     pub prefix_cache: bool,
     /// Prompt and reply together have at most this many tokens; `None` takes the model's own limit.
@@ -41,6 +44,7 @@ impl Default for EngineConfig {
             max_sequences: 32,
             queue_capacity: 1024,
             max_overtakes: 16,
+            draft_tokens: 3,
             prefix_cache: true,
             context_tokens: None,
             weights: TilePolicy::Native,

@@ -16,6 +16,7 @@ use crate::LoadError;
 use crate::config::EngineConfig;
 use crate::constraint::GrammarCompiler;
 use crate::kv::KvCache;
+use crate::lookup::PromptLookup;
 use crate::prompt::PromptEncoder;
 use crate::qwen2::Qwen2;
 use crate::request::{Prepared, Request};
@@ -279,6 +280,7 @@ impl Engine {
             sampler: Sampler::new(&request.sampling)?.with_logprobs(request.logprobs),
             matcher: self.grammars.matcher(&request.constraint)?,
             text: TextStream::new(&request.stop)?,
+            lookup: PromptLookup::new(self.config.draft_tokens),
             tokenizer: Arc::clone(self.prompts.tokenizer()),
         })
     }
@@ -311,6 +313,7 @@ fn spawn(
         batch_tokens: config.max_batch_tokens,
         sequences: config.max_sequences,
         overtakes: config.max_overtakes,
+        draft_rows: config.draft_tokens + 1,
     };
     let scheduler = Scheduler::new(limits, KvCache::new(memory.blocks, config.prefix_cache));
     let worker = Worker::new(runner, cpu, scheduler, Arc::clone(shared));
@@ -362,10 +365,8 @@ impl Drop for Engine {
     fn drop(&mut self) {
         // The thread is gone already if this fails; joining tells nothing more.
         let _ = self.sender.send(Message::Stop);
-        if let Some(worker) = self.worker.take() {
-            if worker.join().is_err() {
-                tracing::error!("the engine's thread panicked");
-            }
+        if self.worker.take().is_some_and(|worker| worker.join().is_err()) {
+            tracing::error!("the engine's thread panicked");
         }
     }
 }

@@ -23,6 +23,7 @@ mod constraint;
 mod engine;
 mod error;
 mod kv;
+mod lookup;
 mod prompt;
 mod qwen2;
 mod request;

@@ -10,6 +10,7 @@ use kernels::Cpu;
 use weights::Tokenizer;
 
 use crate::constraint::Matcher;
+use crate::lookup::PromptLookup;
 use crate::sampling::{Sampler, token_logprob};
 use crate::scheduler::{Sequence, SequenceId};
 use crate::text::TextStream;
@@ -24,6 +25,7 @@ pub(crate) struct Request {
     sampler: Sampler,
     matcher: Option<Matcher>,
     text: TextStream,
+    lookup: PromptLookup,
     tokenizer: Arc<Tokenizer>,
     sink: Box<dyn GenerationSink>,
     reply: Reply,
@@ -46,12 +48,14 @@ struct Times {
 }
 
 /// What a request does next.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Next {
-    /// These tokens go through the model.
-    Continue(Vec<u32>),
-    /// The reply is complete.
-    Finish(FinishReason),
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Step {
+    /// New tokens of the reply, in order.
+    pub(crate) tokens: Vec<u32>,
+    /// How many of them were drafted, and so have KV rows already.
+    pub(crate) accepted: usize,
+    /// Why the reply is complete, when it is.
+    pub(crate) finish: Option<FinishReason>,
 }
 
 /// What the engine adds to a request to make it run.
@@ -61,6 +65,7 @@ pub(crate) struct Prepared {
     pub(crate) sampler: Sampler,
     pub(crate) matcher: Option<Matcher>,
     pub(crate) text: TextStream,
+    pub(crate) lookup: PromptLookup,
     pub(crate) tokenizer: Arc<Tokenizer>,
 }
 
@@ -79,6 +84,7 @@ impl Request {
             sampler: prepared.sampler,
             matcher: prepared.matcher,
             text: prepared.text,
+            lookup: prepared.lookup,
             tokenizer: prepared.tokenizer,
             sink,
             reply: Reply::default(),
@@ -101,57 +107,90 @@ impl Request {
     }
 
     /// The tokens that the constraint forces at the very beginning; they go in with the prompt.
-    pub(crate) fn begin(&mut self) -> Result<Next, EngineError> {
-        self.force(Vec::new())
+    pub(crate) fn begin(&mut self) -> Result<Step, EngineError> {
+        let mut step = Step::default();
+        self.force(&mut step)?;
+        Ok(step)
     }
 
-    /// Chooses the next token from its logits `[vocabulary]`, which are overwritten, and appends those that the
-    /// constraint forces after it.
-    pub(crate) fn advance(&mut self, cpu: &Cpu, logits: &mut [f32]) -> Result<Next, EngineError> {
+    /// Chooses tokens from rows of logits `[1 + draft.len(), vocabulary]`, which are overwritten: one from the first
+    /// row, and one from each further row as long as the draft before it turned out right. Tokens that the constraint
+    /// forces are appended without looking at logits.
+    pub(crate) fn advance(
+        &mut self,
+        cpu: &Cpu,
+        logits: &mut [f32],
+        draft: &[u32],
+    ) -> Result<Step, EngineError> {
+        let vocabulary = logits.len() / (draft.len() + 1);
+        let mut step = Step::default();
+        while step.finish.is_none() && step.tokens.len() == step.accepted {
+            let row = &mut logits[step.tokens.len() * vocabulary..][..vocabulary];
+            self.choose(cpu, row, &mut step)?;
+            step.accepted = step
+                .tokens
+                .iter()
+                .zip(draft)
+                .take_while(|(token, guess)| token == guess)
+                .count();
+        }
+        if !draft.is_empty() {
+            self.lookup
+                .note(step.accepted, self.prompt.len() + self.reply.tokens.len());
+        }
+        Ok(step)
+    }
+
+    /// A guess at what follows the sequence's `tokens`.
+    pub(crate) fn draft(&mut self, tokens: &[u32]) -> Vec<u32> {
+        // The last token of a reply needs no row.
+        let left = self.max_tokens - self.reply.tokens.len();
+        self.lookup.propose(tokens, left.saturating_sub(1))
+    }
+
+    /// Takes one token, and those that are forced after it.
+    fn choose(&mut self, cpu: &Cpu, logits: &mut [f32], step: &mut Step) -> Result<(), EngineError> {
         if let Some((token, alternatives)) = self.forced().first().copied().zip(self.logprobs) {
             self.reply
                 .logprobs
                 .push(token_logprob(cpu, logits, token, alternatives));
-            return Ok(match self.take(token)? {
-                Some(reason) => Next::Finish(reason),
-                None => Next::Continue(vec![token]),
-            });
+            return self.take(token, step);
         }
         let mask = self.matcher.as_mut().map(Matcher::mask).transpose()?;
         let sampled = self.sampler.sample(cpu, logits, mask, &self.reply.tokens)?;
         if self.tokenizer.end_tokens().contains(&sampled.token) {
             self.note_token();
             self.reply.end_tokens = 1;
-            return Ok(Next::Finish(FinishReason::End));
+            step.finish = Some(FinishReason::End);
+            return Ok(());
         }
         self.reply.logprobs.extend(sampled.logprob);
-        match self.take(sampled.token)? {
-            Some(reason) => Ok(Next::Finish(reason)),
-            None => self.force(vec![sampled.token]),
-        }
+        self.take(sampled.token, step)?;
+        self.force(step)
     }
 
-    /// Takes the tokens that must follow, and appends them to `tokens`. Where logprobs are wanted, every token
-    /// needs logits of its own, and nothing is forced ahead.
-    fn force(&mut self, mut tokens: Vec<u32>) -> Result<Next, EngineError> {
-        if self.logprobs.is_none() {
+    /// Takes the tokens that must follow. Where logprobs are wanted, every token needs logits of its own, and
+    /// nothing is forced ahead.
+    fn force(&mut self, step: &mut Step) -> Result<(), EngineError> {
+        if self.logprobs.is_none() && step.finish.is_none() {
             for token in self.forced() {
-                tokens.push(token);
-                if let Some(reason) = self.take(token)? {
-                    return Ok(Next::Finish(reason));
+                self.take(token, step)?;
+                if step.finish.is_some() {
+                    break;
                 }
             }
         }
-        Ok(Next::Continue(tokens))
+        Ok(())
     }
 
     fn forced(&mut self) -> Vec<u32> {
         self.matcher.as_mut().map(Matcher::forced).unwrap_or_default()
     }
 
-    /// Appends a token to the reply and says whether that ends it.
-    fn take(&mut self, token: u32) -> Result<Option<FinishReason>, EngineError> {
+    /// Appends a token to the reply.
+    fn take(&mut self, token: u32, step: &mut Step) -> Result<(), EngineError> {
         self.note_token();
+        step.tokens.push(token);
         self.reply.tokens.push(token);
         if let Some(matcher) = &mut self.matcher {
             matcher.commit(token)?;
@@ -162,7 +201,7 @@ impl Request {
         if !delta.is_empty() {
             self.sink.on_text(delta);
         }
-        Ok(if self.text.stopped() {
+        step.finish = if self.text.stopped() {
             Some(FinishReason::Stop)
         } else if self.matcher.as_ref().is_some_and(Matcher::is_complete) {
             Some(FinishReason::End)
@@ -170,16 +209,20 @@ impl Request {
             Some(FinishReason::Length)
         } else {
             None
-        })
+        };
+        Ok(())
     }
 
     fn note_token(&mut self) {
         self.times.first_token.get_or_insert_with(Instant::now);
     }
 
-    /// Hands the reply to the sink.
-    pub(crate) fn finish(mut self, finish: FinishReason, sequence: &Sequence) -> Usage {
-        let usage = self.usage(Some(sequence));
+    /// Hands the reply, or the reason why there is none, to the sink.
+    pub(crate) fn end(mut self, outcome: Result<FinishReason, EngineError>, usage: Usage) {
+        let finish = match outcome {
+            Ok(finish) => finish,
+            Err(error) => return self.refuse(error),
+        };
         let delta = self.text.finish();
         if !delta.is_empty() {
             self.sink.on_text(delta);
@@ -192,31 +235,24 @@ impl Request {
             logprobs: self.logprobs.map(|_| self.reply.logprobs),
         };
         self.sink.on_done(Ok(generation));
-        usage
     }
 
     /// Tells the sink that there will be no reply.
-    pub(crate) fn fail(self, error: EngineError, sequence: Option<&Sequence>) -> Usage {
-        let usage = self.usage(sequence);
+    pub(crate) fn refuse(self, error: EngineError) {
         self.sink.on_done(Err(error));
-        usage
     }
 
-    fn usage(&self, sequence: Option<&Sequence>) -> Usage {
+    /// What the request has cost so far.
+    pub(crate) fn usage(&self, sequence: &Sequence) -> Usage {
         let now = Instant::now();
-        let Times {
-            submitted,
-            started,
-            first_token,
-        } = self.times;
-        let started = started.unwrap_or(now);
-        let first_token = first_token.unwrap_or(now);
+        let started = self.times.started.unwrap_or(now);
+        let first_token = self.times.first_token.unwrap_or(now);
         Usage {
             prompt_tokens: self.prompt.len(),
-            cached_tokens: sequence.map(|sequence| sequence.cached_rows.unwrap_or(0)),
-            computed_tokens: sequence.map(|sequence| sequence.computed_rows),
+            cached_tokens: Some(sequence.cached_rows.unwrap_or(0)),
+            computed_tokens: Some(sequence.computed_rows),
             generated_tokens: self.reply.tokens.len() + self.reply.end_tokens,
-            queue: started - submitted,
+            queue: started - self.times.submitted,
             prefill: first_token.saturating_duration_since(started),
             decode: now.saturating_duration_since(first_token),
         }

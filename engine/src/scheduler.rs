@@ -23,6 +23,9 @@ pub(crate) struct Limits {
     pub(crate) sequences: usize,
     /// Later requests that may be admitted before a waiting one.
     pub(crate) overtakes: usize,
+    /// Decoding rows, drafts included, beyond which no drafts are added: a pass of few rows is bound by reading the
+    /// weights, so that more rows cost little.
+    pub(crate) draft_rows: usize,
 }
 
 /// Consecutive rows of one sequence in a forward pass.
@@ -32,8 +35,17 @@ pub(crate) struct Chunk {
     /// Position of the first row.
     pub(crate) start: usize,
     pub(crate) rows: usize,
-    /// Whether the last row is the sequence's last token, whose logits are wanted.
+    /// Rows of the sequence's draft that follow.
+    pub(crate) drafts: usize,
+    /// Whether the last of `rows` is the sequence's last token. Its logits are wanted, and those of the drafts.
     pub(crate) samples: bool,
+}
+
+impl Chunk {
+    /// Rows with logits: the last one and the drafts.
+    pub(crate) fn outputs(&self) -> usize {
+        if self.samples { 1 + self.drafts } else { 0 }
+    }
 }
 
 /// One forward pass.
@@ -50,7 +62,7 @@ pub(crate) struct Plan {
 
 impl Plan {
     fn rows(&self) -> usize {
-        self.chunks.iter().map(|chunk| chunk.rows).sum()
+        self.chunks.iter().map(|chunk| chunk.rows + chunk.drafts).sum()
     }
 }
 
@@ -112,13 +124,14 @@ impl Scheduler {
     pub(crate) fn plan(&mut self) -> Plan {
         let mut plan = Plan::default();
         let preemptions = self.preemptions;
+        let drafts = self.drafts_each();
         for id in self.running_order() {
             let left = self.limits.batch_tokens - plan.rows();
             if left == 0 {
                 break;
             }
             if self.running.iter().any(|sequence| sequence.id == id) {
-                self.schedule(id, left, &mut plan);
+                self.schedule(id, (left, drafts), &mut plan);
             }
         }
         // Whoever was just sent back would otherwise come right in again and push the next one out.
@@ -141,10 +154,23 @@ impl Scheduler {
         self.kv.share(&mut sequence.table, &sequence.tokens, end);
     }
 
-    /// Appends a generated token to a running sequence.
-    pub(crate) fn append(&mut self, id: SequenceId, token: u32) {
+    /// Appends generated tokens to a running sequence. The first `accepted` of them are those of its draft, whose
+    /// rows the last pass has computed already.
+    pub(crate) fn extend(&mut self, id: SequenceId, tokens: &[u32], accepted: usize) {
         let index = self.index(id);
-        self.running[index].tokens.push(token);
+        let sequence = &mut self.running[index];
+        debug_assert!(sequence.draft.starts_with(&tokens[..accepted]));
+        sequence.tokens.extend_from_slice(tokens);
+        sequence.computed += accepted;
+        sequence.draft.clear();
+        self.kv
+            .share(&mut sequence.table, &sequence.tokens, sequence.computed);
+    }
+
+    /// Proposes how a running sequence goes on after its last token.
+    pub(crate) fn draft(&mut self, id: SequenceId, draft: Vec<u32>) {
+        let index = self.index(id);
+        self.running[index].draft = draft;
     }
 
     /// Ends a sequence, wherever it is; what has been computed stays for later prompts.
@@ -169,21 +195,48 @@ impl Scheduler {
             .collect()
     }
 
-    /// Plans up to `left` rows of a running sequence, preempting the youngest while blocks are short.
-    fn schedule(&mut self, id: SequenceId, left: usize, plan: &mut Plan) {
+    /// Draft rows that each decoding sequence may have in the next pass.
+    fn drafts_each(&self) -> usize {
+        let decoding = self
+            .running
+            .iter()
+            .filter(|sequence| sequence.is_decoding())
+            .count();
+        self.limits
+            .draft_rows
+            .checked_div(decoding)
+            .map_or(0, |rows| rows.saturating_sub(1))
+    }
+
+    /// Plans up to `left` rows of a running sequence and up to `drafts` of its draft, preempting the youngest while
+    /// blocks are short.
+    fn schedule(&mut self, id: SequenceId, (left, drafts): (usize, usize), plan: &mut Plan) {
+        let sequence = self.running(id);
+        let (start, rows) = (sequence.computed, sequence.pending().min(left));
+        let samples = rows == sequence.pending();
+        let mut drafts = if samples {
+            sequence.draft.len().min(drafts).min(left - rows)
+        } else {
+            0
+        };
         loop {
             let index = self.index(id);
-            let sequence = &mut self.running[index];
-            let rows = sequence.pending().min(left);
-            let start = sequence.computed;
-            if self.kv.grow(&mut sequence.table, start + rows) {
+            if self
+                .kv
+                .grow(&mut self.running[index].table, start + rows + drafts)
+            {
                 plan.chunks.push(Chunk {
                     id,
                     start,
                     rows,
-                    samples: start + rows == sequence.tokens.len(),
+                    drafts,
+                    samples,
                 });
                 return;
+            }
+            if drafts > 0 {
+                drafts = 0;
+                continue;
             }
             let youngest = self.running.last().expect("the sequence itself runs").id;
             self.preempt(youngest, plan);
@@ -199,6 +252,7 @@ impl Scheduler {
         let mut sequence = self.running.remove(index);
         self.release(&mut sequence);
         sequence.computed = 0;
+        sequence.draft.clear();
         sequence.preempted = true;
         self.preemptions += 1;
         insert_by_arrival(&mut self.waiting, sequence);

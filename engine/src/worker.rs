@@ -13,12 +13,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use engine_contract::{EngineError, EngineStats, FinishReason, Usage};
+use engine_contract::{EngineError, EngineStats, FinishReason};
 use kernels::{BLOCK_TOKENS, Cpu};
 
 use crate::kv::Table;
 use crate::qwen2::{Batch, BatchSequence};
-use crate::request::{Next, Request};
+use crate::request::{Request, Step};
 use crate::runner::Runner;
 use crate::scheduler::{Chunk, Plan, Scheduler, Sequence, SequenceId};
 
@@ -71,6 +71,14 @@ impl Shared {
         self.waiting
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, enter)
             .is_ok()
+    }
+
+    fn note_drafts(&self, drafted: usize, accepted: usize) {
+        if drafted > 0 {
+            let mut stats = self.stats();
+            stats.drafted_tokens += drafted as u64;
+            stats.accepted_tokens += accepted as u64;
+        }
     }
 
     fn leave(&self) {
@@ -131,7 +139,7 @@ impl<R: Runner> Worker<R> {
         }
         while let Ok(message) = messages.try_recv() {
             if let Message::Submit(request) = message {
-                request.fail(EngineError::ShutDown, None);
+                request.refuse(EngineError::ShutDown);
             }
         }
     }
@@ -169,18 +177,22 @@ impl<R: Runner> Worker<R> {
         let id = request.id;
         let mut sequence = Sequence::new(id, request.namespace, request.prompt.clone());
         match guarded(|| request.begin()) {
-            Ok(Next::Continue(forced)) => {
-                sequence.tokens.extend(forced);
+            Ok(Step {
+                tokens, finish: None, ..
+            }) => {
+                sequence.tokens.extend(tokens);
                 self.scheduler.add(sequence);
                 self.requests.insert(id, request);
             }
-            Ok(Next::Finish(reason)) => {
+            Ok(Step {
+                finish: Some(reason), ..
+            }) => {
                 self.shared.leave();
-                self.close(|| request.finish(reason, &sequence));
+                self.close(request, &sequence, Ok(reason));
             }
             Err(error) => {
                 self.shared.leave();
-                self.close(|| request.fail(error, Some(&sequence)));
+                self.close(request, &sequence, Err(error));
             }
         }
     }
@@ -216,7 +228,9 @@ impl<R: Runner> Worker<R> {
                 request.start();
             }
         }
-        match self.forward(&plan) {
+        let outcome = self.forward(&plan);
+        self.note_pass(plan.chunks.len());
+        match outcome {
             Ok(()) => self.deliver(&plan.chunks),
             Err(error) => {
                 tracing::error!(%error, sequences = plan.chunks.len(), "a forward pass failed");
@@ -225,21 +239,20 @@ impl<R: Runner> Worker<R> {
                 }
             }
         }
-        self.note_pass(plan.chunks.len());
     }
 
     fn forward(&mut self, plan: &Plan) -> Result<(), EngineError> {
-        let sequences: Vec<BatchSequence<'_>> = plan
+        let of = |chunk: &Chunk| self.scheduler.running(chunk.id);
+        let rows: Vec<_> = plan.chunks.iter().map(|chunk| of(chunk).rows_of(chunk)).collect();
+        let sequences: Vec<_> = plan
             .chunks
             .iter()
-            .map(|chunk| {
-                let sequence = self.scheduler.running(chunk.id);
-                BatchSequence {
-                    tokens: &sequence.tokens[chunk.start..chunk.start + chunk.rows],
-                    start: chunk.start,
-                    blocks: sequence.table.blocks(),
-                    outputs: usize::from(chunk.samples),
-                }
+            .zip(&rows)
+            .map(|(chunk, rows)| BatchSequence {
+                tokens: rows,
+                start: chunk.start,
+                blocks: of(chunk).table.blocks(),
+                outputs: chunk.outputs(),
             })
             .collect();
         let batch = Batch::new(&sequences);
@@ -256,30 +269,37 @@ impl<R: Runner> Worker<R> {
     fn deliver(&mut self, chunks: &[Chunk]) {
         let vocabulary = self.runner.vocabulary();
         let mut logits = std::mem::take(&mut self.logits);
-        let mut rows = logits.chunks_exact_mut(vocabulary);
+        let mut rest = logits.as_mut_slice();
         for chunk in chunks {
             self.scheduler.commit(chunk);
-            if !chunk.samples {
-                continue;
-            }
-            let row = rows
-                .next()
-                .expect("the pass computed a row of logits for every sampling chunk");
-            let request = self
-                .requests
-                .get_mut(&chunk.id)
-                .expect("a running sequence has its request");
-            match guarded(|| request.advance(&self.cpu, row)) {
-                Ok(Next::Continue(tokens)) => {
-                    for token in tokens {
-                        self.scheduler.append(chunk.id, token);
-                    }
-                }
-                Ok(Next::Finish(reason)) => self.finish(chunk.id, reason),
-                Err(error) => self.fail(chunk.id, error),
+            let (rows, others) = std::mem::take(&mut rest).split_at_mut(chunk.outputs() * vocabulary);
+            rest = others;
+            if chunk.samples {
+                self.sample(chunk, rows);
             }
         }
         self.logits = logits;
+    }
+
+    fn sample(&mut self, chunk: &Chunk, logits: &mut [f32]) {
+        let id = chunk.id;
+        let request = self
+            .requests
+            .get_mut(&id)
+            .expect("a running sequence has its request");
+        let draft = &self.scheduler.running(id).draft[..chunk.drafts];
+        match guarded(|| request.advance(&self.cpu, logits, draft)) {
+            Ok(step) => {
+                self.shared.note_drafts(chunk.drafts, step.accepted);
+                self.scheduler.extend(id, &step.tokens, step.accepted);
+                if let Some(reason) = step.finish {
+                    return self.end(id, Ok(reason));
+                }
+                let draft = request.draft(&self.scheduler.running(id).tokens);
+                self.scheduler.draft(id, draft);
+            }
+            Err(error) => self.fail(id, error),
+        }
     }
 
     fn never_fits(&self, id: SequenceId) -> EngineError {
@@ -296,47 +316,51 @@ impl<R: Runner> Worker<R> {
         }
     }
 
-    fn finish(&mut self, id: SequenceId, reason: FinishReason) {
-        if let (Some(sequence), Some(request)) = (self.scheduler.remove(id), self.requests.remove(&id)) {
-            self.close(|| request.finish(reason, &sequence));
-        }
+    fn fail(&mut self, id: SequenceId, error: EngineError) {
+        self.end(id, Err(error));
     }
 
-    /// Ends a request without a reply; one that has ended already is left alone.
-    fn fail(&mut self, id: SequenceId, error: EngineError) {
-        let sequence = self.scheduler.remove(id);
-        if sequence
-            .as_ref()
-            .is_some_and(|sequence| sequence.cached_rows.is_none())
-        {
+    /// Ends a request; one that has ended already is left alone.
+    fn end(&mut self, id: SequenceId, outcome: Result<FinishReason, EngineError>) {
+        let Some(sequence) = self.scheduler.remove(id) else {
+            return;
+        };
+        if sequence.cached_rows.is_none() {
             self.shared.leave();
         }
         if let Some(request) = self.requests.remove(&id) {
-            self.close(|| request.fail(error, sequence.as_ref()));
+            self.close(request, &sequence, outcome);
         }
     }
 
-    /// Runs a request's last call, and counts it.
-    fn close(&self, end: impl FnOnce() -> Usage) {
-        let usage = catch_unwind(AssertUnwindSafe(end)).unwrap_or_else(|panic| {
-            tracing::error!(reason = message_of(&*panic), "a reply's receiver panicked");
-            Usage::zero()
-        });
+    /// Counts a request, then tells its sink.
+    fn close(&self, request: Request, sequence: &Sequence, outcome: Result<FinishReason, EngineError>) {
+        let usage = request.usage(sequence);
         let mut stats = self.shared.stats();
         stats.requests += 1;
         stats.prompt_tokens += usage.prompt_tokens as u64;
         stats.cached_tokens += usage.cached_tokens.unwrap_or(0) as u64;
         stats.computed_tokens += usage.computed_tokens.unwrap_or(0) as u64;
         stats.generated_tokens += usage.generated_tokens as u64;
+        self.note_memory(&mut stats);
+        drop(stats);
+        let told = catch_unwind(AssertUnwindSafe(|| request.end(outcome, usage)));
+        if let Err(panic) = told {
+            tracing::error!(reason = message_of(&*panic), "a reply's receiver panicked");
+        }
     }
 
     fn note_pass(&self, sequences: usize) {
-        let kv = self.scheduler.kv();
         let mut stats = self.shared.stats();
         if stats.batch_sizes.len() <= sequences {
             stats.batch_sizes.resize(sequences + 1, 0);
         }
         stats.batch_sizes[sequences] += 1;
+        self.note_memory(&mut stats);
+    }
+
+    fn note_memory(&self, stats: &mut EngineStats) {
+        let kv = self.scheduler.kv();
         stats.evicted_blocks = kv.evicted();
         stats.preemptions = self.scheduler.preemptions();
         stats.kv_bytes_used = stats.kv_bytes_budget / kv.capacity() as u64 * kv.occupied() as u64;

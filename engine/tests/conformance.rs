@@ -1,5 +1,7 @@
 //! The conformance checks on a tiny model with random weights. `tests/real_model.rs` runs them on a real one.
 
+#![expect(clippy::unwrap_used, reason = "what fails in a helper fails the test")]
+
 mod fixture;
 
 use engine::{EngineConfig, Qwen2Shape};

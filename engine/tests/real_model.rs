@@ -1,5 +1,7 @@
 //! The engine on Qwen2.5-Coder-0.5B. Needs the model: `mneme models pull qwen2.5-coder-0.5b`.
 
+#![expect(clippy::unwrap_used, reason = "what fails in a helper fails the test")]
+
 mod reference;
 
 use std::path::PathBuf;
@@ -206,6 +208,34 @@ fn chunk_sizes_do_not_change_a_bit() {
     for chunk in [1, 7, 64, 129] {
         assert!(bits(chunk) == whole, "chunks of {chunk}");
     }
+}
+
+#[test]
+fn guessing_ahead_changes_no_token_and_pays_where_the_prompt_is_quoted() {
+    let question = "Repeat the second paragraph of this story word for word.\n\n";
+    let request = GenerationRequest::new(
+        Prompt::Chat(vec![Message::new(
+            Role::User,
+            format!("{question}{}", &TEXT[..1100]),
+        )]),
+        60,
+    );
+    let [plain, guessing] = [0, 3].map(|draft_tokens| {
+        let config = EngineConfig {
+            kv_bytes: 20 * MIB,
+            draft_tokens,
+            ..EngineConfig::default()
+        };
+        let engine = Engine::load(&files(), config).unwrap();
+        (engine.generate(request.clone()).unwrap().tokens, engine.stats())
+    });
+    println!(
+        "{} of {} guesses stood",
+        guessing.1.accepted_tokens, guessing.1.drafted_tokens
+    );
+    assert_eq!(plain.0, guessing.0);
+    assert_eq!(plain.1.drafted_tokens, 0);
+    assert!(guessing.1.accepted_tokens > 10, "{:?}", guessing.1);
 }
 
 #[test]

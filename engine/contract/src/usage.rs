@@ -65,6 +65,10 @@ pub struct EngineStats {
     pub computed_tokens: u64,
     /// Tokens generated.
     pub generated_tokens: u64,
+    /// Tokens guessed ahead.
+    pub drafted_tokens: u64,
+    /// Guesses that stood; each saved a forward pass.
+    pub accepted_tokens: u64,
     /// KV blocks evicted to make room.
     pub evicted_blocks: u64,
     /// Running requests preempted to make room.

@@ -146,6 +146,7 @@ pub(crate) struct PrefixTree {
 
 impl PrefixTree {
     /// Nodes in the tree, one block each.
+    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.nodes.len() - self.vacant.len()
     }
@@ -385,10 +386,10 @@ mod tests {
     }
 
     fn insert(tree: &mut PrefixTree, parent: Parent, tokens: &[u32], block: u32) -> NodeId {
-        match tree.insert(parent, key(tokens), block) {
-            Inserted::New { node, .. } => node,
-            other => panic!("expected a new node, received {other:?}"),
-        }
+        let Inserted::New { node, .. } = tree.insert(parent, key(tokens), block) else {
+            panic!("{tokens:?} is in the tree already");
+        };
+        node
     }
 
     #[test]

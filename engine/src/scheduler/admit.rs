@@ -103,6 +103,7 @@ impl Scheduler {
             id: sequence.id,
             start: sequence.computed,
             rows,
+            drafts: 0,
             samples: rows == sequence.pending(),
         });
         insert_by_arrival(&mut self.running, sequence);

@@ -1,7 +1,10 @@
 //! One request as the scheduler sees it: token ids, how many of them have KV rows, and blocks.
 
+use std::borrow::Cow;
+
 use kernels::BLOCK_TOKENS;
 
+use super::Chunk;
 use crate::kv::Table;
 
 /// Number of a request, in the order of arrival.
@@ -17,6 +20,8 @@ pub(crate) struct Sequence {
     /// Leading tokens that have KV rows. The last sampled token has none yet.
     pub(crate) computed: usize,
     pub(crate) table: Table,
+    /// A guess at what follows `tokens`.
+    pub(crate) draft: Vec<u32>,
     /// Later requests admitted before this one while it waited.
     pub(crate) overtaken: usize,
     /// Prompt rows found in the cache when first admitted; `None` until then.
@@ -35,6 +40,7 @@ impl Sequence {
             tokens: prompt,
             computed: 0,
             table: Table::default(),
+            draft: Vec::new(),
             overtaken: 0,
             cached_rows: None,
             computed_rows: 0,
@@ -50,6 +56,15 @@ impl Sequence {
     /// What a cache may serve: everything but the last token, whose logits are wanted.
     pub(crate) fn reusable(&self) -> &[u32] {
         &self.tokens[..self.tokens.len() - 1]
+    }
+
+    /// Token ids of a chunk's rows, drafts included.
+    pub(crate) fn rows_of(&self, chunk: &Chunk) -> Cow<'_, [u32]> {
+        let tokens = &self.tokens[chunk.start..chunk.start + chunk.rows];
+        match chunk.drafts {
+            0 => Cow::Borrowed(tokens),
+            drafts => Cow::Owned([tokens, &self.draft[..drafts]].concat()),
+        }
     }
 
     /// Whether the prompt has been computed and tokens are being generated.

@@ -39,9 +39,10 @@ impl Memory {
         for chunk in &plan.chunks {
             let sequence = scheduler.running(chunk.id);
             let blocks = sequence.table.blocks();
-            for position in 0..chunk.start + chunk.rows {
+            let tokens = [&sequence.tokens[..chunk.start], &sequence.rows_of(chunk)].concat();
+            for position in 0..tokens.len() {
                 let place = (blocks[position / BLOCK_TOKENS], position % BLOCK_TOKENS);
-                let expected = fingerprint(sequence.namespace, &sequence.tokens[..=position]);
+                let expected = fingerprint(sequence.namespace, &tokens[..=position]);
                 if position < chunk.start {
                     assert_eq!(
                         self.rows.get(&place),
@@ -74,6 +75,15 @@ impl Memory {
     }
 }
 
+/// The next `count` tokens of the fake model.
+fn reply(tokens: &[u32], count: usize) -> Vec<u32> {
+    let mut all = tokens.to_vec();
+    for _ in 0..count {
+        all.push((fingerprint(0, &all) % 3) as u32);
+    }
+    all.split_off(tokens.len())
+}
+
 /// Runs forward passes and gives each sampling sequence a token that depends on its prefix only.
 struct Simulation {
     scheduler: Scheduler,
@@ -81,7 +91,8 @@ struct Simulation {
     next: SequenceId,
     finished: Vec<Sequence>,
     passes: usize,
-    rows: usize,
+    drafting: bool,
+    accepted: usize,
 }
 
 impl Simulation {
@@ -92,7 +103,8 @@ impl Simulation {
             next: 0,
             finished: Vec::new(),
             passes: 0,
-            rows: 0,
+            drafting: false,
+            accepted: 0,
         }
     }
 
@@ -111,20 +123,37 @@ impl Simulation {
         assert!(self.scheduler.running.len() <= self.scheduler.limits.sequences);
         self.memory.forward(&self.scheduler, &plan);
         self.passes += 1;
-        self.rows += plan.rows();
         for chunk in &plan.chunks {
             self.scheduler.commit(chunk);
             if chunk.samples {
-                let sequence = self.scheduler.running(chunk.id);
-                let token = (fingerprint(0, &sequence.tokens) % 3) as u32;
-                self.scheduler.append(chunk.id, token);
-                let sequence = self.scheduler.running(chunk.id);
-                if sequence.tokens.len() - sequence.prompt_tokens == NEW_TOKENS {
-                    self.finished.extend(self.scheduler.remove(chunk.id));
-                }
+                self.sample(chunk);
             }
         }
         plan
+    }
+
+    /// Appends what the fake model says, as far as the draft agrees with it and one token further.
+    fn sample(&mut self, chunk: &Chunk) {
+        let sequence = self.scheduler.running(chunk.id);
+        let (draft, prompt) = (sequence.draft[..chunk.drafts].to_vec(), sequence.prompt_tokens);
+        let reply = reply(&sequence.tokens, NEW_TOKENS + prompt - sequence.tokens.len());
+        let accepted = draft
+            .iter()
+            .zip(&reply)
+            .take_while(|(a, b)| a == b)
+            .count()
+            .min(reply.len() - 1);
+        self.accepted += accepted;
+        self.scheduler.extend(chunk.id, &reply[..=accepted], accepted);
+        if accepted + 1 == reply.len() {
+            self.finished.extend(self.scheduler.remove(chunk.id));
+        } else if self.drafting {
+            // One or two right guesses and a wrong one.
+            let mut draft = reply[accepted + 1..].to_vec();
+            draft.truncate(1 + draft.len() % 2);
+            draft.push(77);
+            self.scheduler.draft(chunk.id, draft);
+        }
     }
 
     fn run(&mut self) {
@@ -139,6 +168,7 @@ const WIDE: Limits = Limits {
     batch_tokens: 64,
     sequences: 8,
     overtakes: 4,
+    draft_rows: 4,
 };
 
 fn numbers(range: std::ops::Range<u32>) -> Vec<u32> {
@@ -230,6 +260,38 @@ fn the_youngest_is_preempted_and_resumes_from_the_cache() {
 }
 
 #[test]
+fn drafts_save_passes_and_change_no_token() {
+    let replies = [false, true].map(|drafting| {
+        let mut simulation = Simulation::new(WIDE, 64);
+        simulation.drafting = drafting;
+        simulation.add(0, &numbers(0..30));
+        simulation.run();
+        (
+            simulation.finished.remove(0).tokens,
+            simulation.passes,
+            simulation.accepted,
+        )
+    });
+    let [(plain, passes, 0), (drafted, fewer, accepted)] = replies else {
+        panic!("no drafts were asked for")
+    };
+    assert_eq!(plain, drafted);
+    assert_eq!(fewer, passes - accepted);
+    assert!(accepted > 0);
+}
+
+#[test]
+fn many_decoding_sequences_leave_no_room_for_drafts() {
+    let mut simulation = Simulation::new(WIDE, 64);
+    simulation.drafting = true;
+    for start in [0, 100, 200] {
+        simulation.add(0, &numbers(start..start + 10));
+    }
+    simulation.run();
+    assert_eq!(simulation.accepted, 0);
+}
+
+#[test]
 fn a_failed_pass_leaves_nothing_behind() {
     let mut simulation = Simulation::new(WIDE, 16);
     let id = simulation.add(0, &numbers(0..40));
@@ -299,7 +361,7 @@ fn apply(simulation: &mut Simulation, event: &Event) {
             // The rows were half written: nothing of them may ever be read.
             for chunk in &plan.chunks {
                 let sequence = simulation.scheduler.running(chunk.id);
-                for position in chunk.start..chunk.start + chunk.rows {
+                for position in chunk.start..chunk.start + chunk.rows + chunk.drafts {
                     let block = sequence.table.blocks()[position / BLOCK_TOKENS];
                     simulation.memory.rows.insert((block, position % BLOCK_TOKENS), 0);
                 }
@@ -326,10 +388,12 @@ proptest! {
         events in events(),
         batch_tokens in 4..40usize,
         blocks in 7..20u32,
+        drafting in any::<bool>(),
     ) {
         // 50 + 30 prompt tokens and 5 new ones fit 6 blocks.
-        let limits = Limits { batch_tokens, sequences: 4, overtakes: 3 };
+        let limits = Limits { batch_tokens, sequences: 4, overtakes: 3, draft_rows: 6 };
         let mut simulation = Simulation::new(limits, blocks);
+        simulation.drafting = drafting;
         for event in &events {
             apply(&mut simulation, event);
         }

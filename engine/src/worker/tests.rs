@@ -11,6 +11,7 @@ use kernels::KernelError;
 use super::*;
 use crate::constraint::GrammarCompiler;
 use crate::kv::{BlockCopy, KvCache};
+use crate::lookup::PromptLookup;
 use crate::request::Prepared;
 use crate::sampling::Sampler;
 use crate::scheduler::Limits;
@@ -130,6 +131,7 @@ impl Bench {
                 .with_logprobs(request.logprobs),
             matcher: self.grammars.matcher(&request.constraint).unwrap(),
             text: TextStream::new(&request.stop).unwrap(),
+            lookup: PromptLookup::new(3),
             tokenizer: Arc::clone(&self.tokenizer),
         };
         assert!(self.shared.enter(1000));
@@ -165,6 +167,7 @@ const LIMITS: Limits = Limits {
     batch_tokens: 48,
     sequences: 8,
     overtakes: 4,
+    draft_rows: 4,
 };
 
 fn prompt(range: std::ops::Range<u32>) -> Vec<u32> {
@@ -320,6 +323,21 @@ fn stop_texts_end_a_reply_and_are_cut() {
     let reply = bench.run(&stopping).unwrap();
     assert_eq!(reply.finish, FinishReason::Stop);
     assert_eq!(Some(reply.text.as_str()), whole.split(&whole[10..12]).next());
+}
+
+#[test]
+fn drafts_save_passes_and_change_no_token() {
+    let bench = Bench::new(LIMITS, 256);
+    // 26 letters: pairs come again soon, and what followed them then is right once in 26 times.
+    let reply = bench.run(&request(&prompt(0..20), 3000)).unwrap();
+    assert_eq!(reply.tokens, expected(&prompt(0..20), 3000));
+    let stats = bench.shared.stats().clone();
+    assert!(
+        stats.accepted_tokens > 0 && stats.accepted_tokens < stats.drafted_tokens,
+        "{stats:?}"
+    );
+    let passes: u64 = stats.batch_sizes.iter().sum();
+    assert_eq!(passes, 3000 - stats.accepted_tokens);
 }
 
 struct PanickingSink;
