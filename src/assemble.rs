@@ -48,7 +48,9 @@ pub(crate) fn language_model(cpu: Arc<Cpu>, args: &ModelArgs, memory: Option<&Pa
     };
     let engine = Engine::load_on(cpu, &files, config)
         .with_context(|| format!("the language model {} cannot be loaded", args.model))?;
-    let prefixes = memory.filter(|_| !args.no_prefix_cache).map(|folder| folder.join("prefixes").join(format!("{}.kv", files.name)));
+    let prefixes = memory
+        .filter(|_| !args.no_prefix_cache)
+        .map(|folder| folder.join("prefixes").join(format!("{}.kv", files.name)));
     if let Some(path) = &prefixes {
         engine.load_prefixes(path);
     }
@@ -58,15 +60,18 @@ pub(crate) fn language_model(cpu: Arc<Cpu>, args: &ModelArgs, memory: Option<&Pa
 /// Loads an embedder.
 pub(crate) fn embedder(cpu: Arc<Cpu>, name: &str) -> Result<Arc<dyn Embedder>> {
     let files = ModelStore::from_env()?.locate(name)?;
-    let embedder =
-        BertEmbedder::load(&files, cpu, Precision::default()).with_context(|| format!("the embedder {name} cannot be loaded"))?;
+    let embedder = BertEmbedder::load(&files, cpu, Precision::default())
+        .with_context(|| format!("the embedder {name} cannot be loaded"))?;
     Ok(Arc::new(embedder))
 }
 
 /// Opens a memory with the embedder it was made with.
 pub(crate) fn searcher(cpu: Arc<Cpu>, memory: &Path, conversation: Option<&str>) -> Result<Searcher> {
     let memory = Memory::open(memory)?;
-    let embedder = memory.embedder().map(|info| embedder(cpu, &info.name)).transpose()?;
+    let embedder = memory
+        .embedder()
+        .map(|info| embedder(cpu, &info.name))
+        .transpose()?;
     let searcher = Searcher::new(memory, embedder)?;
     Ok(match conversation {
         Some(id) => searcher.within(&ConversationId::new(id))?,

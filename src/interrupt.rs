@@ -1,7 +1,7 @@
 //! Ctrl-C: the first ends the work in good order, the second ends the process.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result};
 

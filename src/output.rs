@@ -1,5 +1,9 @@
 //! The only place that writes to stdout, and the one line of an error on stderr.
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "this module is the program's voice")]
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "this module is the program's voice"
+)]
 
 use std::io::Write;
 
@@ -46,10 +50,19 @@ pub(crate) fn note(text: impl AsRef<str>) {
 /// Rows as aligned columns; the first row is the head.
 pub(crate) fn table(rows: &[Vec<String>]) {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
+    let width = |column: usize| {
+        rows.iter()
+            .filter_map(|row| row.get(column))
+            .map(|cell| cell.chars().count())
+            .max()
+    };
     let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
     for row in rows {
-        let cells: Vec<String> = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        let cells: Vec<String> = row
+            .iter()
+            .zip(&widths)
+            .map(|(cell, width)| format!("{cell:<width$}"))
+            .collect();
         println!("{}", cells.join("  ").trim_end());
     }
 }
@@ -63,7 +76,11 @@ pub(crate) fn bytes(count: u64) -> String {
         value /= 1024.0;
         unit += 1;
     }
-    if unit == 0 || value >= 100.0 { format!("{value:.0} {}", UNITS[unit]) } else { format!("{value:.1} {}", UNITS[unit]) }
+    if unit == 0 || value >= 100.0 {
+        format!("{value:.0} {}", UNITS[unit])
+    } else {
+        format!("{value:.1} {}", UNITS[unit])
+    }
 }
 
 #[cfg(test)]

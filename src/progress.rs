@@ -7,12 +7,19 @@ use tracing_subscriber::EnvFilter;
 pub(crate) fn start_logging(quiet: bool) {
     let default = if quiet { "error" } else { "warn" };
     let filter = EnvFilter::try_from_env("MNEME_LOG").unwrap_or_else(|_| EnvFilter::new(default));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(true).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_target(true)
+        .init();
 }
 
 /// A bar of bytes with rate and time left; silent when quiet or not on a terminal.
 pub(crate) fn byte_bar(quiet: bool) -> ProgressBar {
-    bar(quiet, "{msg:30} {bar:30} {bytes:>10}/{total_bytes:10} {bytes_per_sec:>12} {eta:>4}")
+    bar(
+        quiet,
+        "{msg:30} {bar:30} {bytes:>10}/{total_bytes:10} {bytes_per_sec:>12} {eta:>4}",
+    )
 }
 
 /// A bar of counted things.
@@ -28,7 +35,11 @@ pub(crate) fn spinner(quiet: bool) -> ProgressBar {
 }
 
 fn bar(quiet: bool, template: &str) -> ProgressBar {
-    let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+    let target = if quiet {
+        ProgressDrawTarget::hidden()
+    } else {
+        ProgressDrawTarget::stderr()
+    };
     let bar = ProgressBar::with_draw_target(Some(0), target);
     bar.set_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()));
     bar

@@ -24,14 +24,25 @@ pub(crate) fn run(args: &AskArgs, quiet: bool) -> Result<()> {
     let loaded = assemble::language_model(cpu, &args.model, Some(&args.memory))?;
     let cancel = interrupt::flag()?;
     let jobs = args.questions.iter().map(|text| Job {
-        question: Question { text: text.clone(), asked },
+        question: Question {
+            text: text.clone(),
+            asked,
+        },
         method: method.clone(),
         recall: &searcher as &dyn Recall,
     });
     let driver = Driver::new(&loaded.engine).cancel(cancel);
     let answered = driver.run(jobs.collect(), &mut |event| {
-        if let Progress::Asking { index, iteration, stage } = event {
-            spinner.set_message(format!("question {}: iteration {iteration}, {stage:?}", index + 1));
+        if let Progress::Asking {
+            index,
+            iteration,
+            stage,
+        } = event
+        {
+            spinner.set_message(format!(
+                "question {}: iteration {iteration}, {stage:?}",
+                index + 1
+            ));
         }
     });
     spinner.finish_and_clear();
@@ -48,7 +59,9 @@ fn report(args: &AskArgs, answered: Vec<Answered>, cancel: &AtomicBool) -> Resul
         match answered.result {
             Ok(outcome) if args.json => output::json(&as_json(question, &outcome))?,
             Ok(outcome) => print(question, &outcome, args.questions.len() > 1),
-            Err(error) => failure = failure.or(Some(anyhow::Error::new(error).context(format!("`{question}`")))),
+            Err(error) => {
+                failure = failure.or(Some(anyhow::Error::new(error).context(format!("`{question}`"))))
+            }
         }
     }
     if cancel.load(std::sync::atomic::Ordering::Relaxed) {
@@ -154,7 +167,12 @@ pub(crate) fn print(question: &str, outcome: &Outcome, with_question: bool) {
 
 /// `8 May 2023, Ann: text [shows a picture of …]`.
 pub(crate) fn quote(turn: &TurnRecord) -> String {
-    let date = turn.time.map_or(String::new(), |time| format!("{}, ", time.strftime("%-d %B %Y")));
-    let caption = turn.caption.as_ref().map_or(String::new(), |caption| format!(" [shows {caption}]"));
+    let date = turn
+        .time
+        .map_or(String::new(), |time| format!("{}, ", time.strftime("%-d %B %Y")));
+    let caption = turn
+        .caption
+        .as_ref()
+        .map_or(String::new(), |caption| format!(" [shows {caption}]"));
     format!("{date}{}: {}{caption}", turn.speaker, turn.text)
 }

@@ -35,8 +35,12 @@ pub(crate) fn run(args: DemoArgs, quiet: bool) -> Result<()> {
 
     let question = args.question.unwrap_or_else(|| QUESTION.to_owned());
     for conversation in &conversations {
-        let speakers: std::collections::BTreeSet<&str> =
-            conversation.sessions.iter().flat_map(|s| &s.turns).map(|t| t.speaker.as_str()).collect();
+        let speakers: std::collections::BTreeSet<&str> = conversation
+            .sessions
+            .iter()
+            .flat_map(|s| &s.turns)
+            .map(|t| t.speaker.as_str())
+            .collect();
         output::line(format!(
             "A conversation of {} turns in {} sessions between {}.",
             conversation.sessions.iter().map(|s| s.turns.len()).sum::<usize>(),

@@ -5,8 +5,8 @@ use std::sync::mpsc;
 
 use anyhow::{Context, Result};
 use engine_contract::{
-    Constraint, EngineError, Generation, GenerationRequest, GenerationSink, LanguageModel, Message, Prompt, Role,
-    Sampling,
+    Constraint, EngineError, Generation, GenerationRequest, GenerationSink, LanguageModel, Message, Prompt,
+    Role, Sampling,
 };
 use serde_json::json;
 
@@ -55,7 +55,8 @@ fn request(args: &GenerateArgs) -> Result<GenerationRequest> {
     request.sampling = Sampling::seeded(args.temperature, args.seed);
     if let Some(path) = &args.schema {
         let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-        let schema = serde_json::from_str(&text).with_context(|| format!("{} is not JSON", path.display()))?;
+        let schema =
+            serde_json::from_str(&text).with_context(|| format!("{} is not JSON", path.display()))?;
         request.constraint = Constraint::JsonSchema(schema);
     }
     Ok(request)

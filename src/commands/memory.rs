@@ -9,7 +9,11 @@ use crate::commands::ask::quote;
 use crate::output;
 
 pub(crate) fn run(args: MemoryArgs) -> Result<()> {
-    let MemoryCommand::Show { memory, conversation, json } = args.command;
+    let MemoryCommand::Show {
+        memory,
+        conversation,
+        json,
+    } = args.command;
     let memory = Memory::open(&memory)?;
     match conversation {
         Some(id) => show_turns(&memory, &ConversationId::new(id), json),
@@ -40,7 +44,9 @@ fn show_conversations(memory: &Memory, json: bool) -> Result<()> {
         }));
     }
     let date = |time: Option<jiff::civil::DateTime>| time.map_or("-".to_owned(), |t| t.date().to_string());
-    let head = ["conversation", "sessions", "turns", "first", "last", "speakers"].map(str::to_owned).to_vec();
+    let head = ["conversation", "sessions", "turns", "first", "last", "speakers"]
+        .map(str::to_owned)
+        .to_vec();
     let rows = conversations.iter().map(|c| {
         vec![
             c.id.to_string(),

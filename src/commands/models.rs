@@ -29,7 +29,8 @@ struct Bar(ProgressBar);
 
 impl PullProgress for Bar {
     fn update(&mut self, update: &PullUpdate<'_>) {
-        self.0.set_message(format!("{:?} {}", update.stage, update.file).to_lowercase());
+        self.0
+            .set_message(format!("{:?} {}", update.stage, update.file).to_lowercase());
         if let Some(total) = update.total {
             self.0.set_length(total);
         }
@@ -71,7 +72,9 @@ fn list(store: &ModelStore, json: bool) -> Result<()> {
             })).collect::<Vec<_>>(),
         }));
     }
-    let head = ["model", "purpose", "quantisation", "size", "licence", "state"].map(str::to_owned).to_vec();
+    let head = ["model", "purpose", "quantisation", "size", "licence", "state"]
+        .map(str::to_owned)
+        .to_vec();
     let rows = models.iter().map(|status| {
         vec![
             status.entry.name.clone(),
@@ -97,7 +100,10 @@ fn verify(store: &ModelStore, name: &str, quiet: bool) -> Result<()> {
             Pin::Receipt => "as it was pulled",
             Pin::None => "not pinned",
         };
-        output::line(format!("{}: {} bytes, sha256 {}, {pin}", file.name, file.bytes, file.sha256));
+        output::line(format!(
+            "{}: {} bytes, sha256 {}, {pin}",
+            file.name, file.bytes, file.sha256
+        ));
     }
     Ok(())
 }
@@ -105,7 +111,11 @@ fn verify(store: &ModelStore, name: &str, quiet: bool) -> Result<()> {
 fn inspect(store: &ModelStore, given: &str, json: bool) -> Result<()> {
     let path = file_of(store, given)?;
     let summary = weights::inspect(&path)?;
-    if json { output::json(&as_json(&summary)) } else { print(&summary) }
+    if json {
+        output::json(&as_json(&summary))
+    } else {
+        print(&summary)
+    }
 }
 
 /// A path that exists stands for itself; anything else is a model's name.
@@ -114,7 +124,11 @@ fn file_of(store: &ModelStore, given: &str) -> Result<PathBuf> {
         return Ok(PathBuf::from(given));
     }
     let files = store.locate(given)?;
-    Ok(if files.is_gguf() { files.gguf()? } else { files.file("model.safetensors")? })
+    Ok(if files.is_gguf() {
+        files.gguf()?
+    } else {
+        files.file("model.safetensors")?
+    })
 }
 
 fn as_json(summary: &Summary) -> serde_json::Value {
@@ -139,19 +153,28 @@ fn as_json(summary: &Summary) -> serde_json::Value {
 fn print(summary: &Summary) -> Result<()> {
     let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".into());
     let number = |value: Option<u32>| value.map_or("-".into(), |n| n.to_string());
-    let types = summary.types.iter().map(|t| format!("{} {} ({})", t.tensors, t.name, output::bytes(t.bytes)));
+    let types = summary
+        .types
+        .iter()
+        .map(|t| format!("{} {} ({})", t.tensors, t.name, output::bytes(t.bytes)));
     let rows = [
         ("file", summary.path.display().to_string()),
         ("format", format!("{:?}", summary.format)),
         ("architecture", text(&summary.architecture)),
         ("name", text(&summary.name)),
         ("size", output::bytes(summary.bytes)),
-        ("parameters", format!("{:.1} million", summary.parameters as f64 / 1e6)),
+        (
+            "parameters",
+            format!("{:.1} million", summary.parameters as f64 / 1e6),
+        ),
         ("layers", number(summary.layers)),
         ("context", number(summary.context)),
         ("vocabulary", number(summary.vocabulary)),
         ("tokenizer", text(&summary.tokenizer)),
-        ("chat template", if summary.chat_template { "yes" } else { "no" }.into()),
+        (
+            "chat template",
+            if summary.chat_template { "yes" } else { "no" }.into(),
+        ),
         ("tensors", types.collect::<Vec<_>>().join(", ")),
     ];
     output::table(&rows.map(|(name, value)| vec![name.to_owned(), value]));

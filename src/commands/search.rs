@@ -10,14 +10,22 @@ use crate::{assemble, output};
 
 pub(crate) fn run(args: &SearchArgs) -> Result<()> {
     let searcher = assemble::searcher(assemble::cpu(None)?, &args.memory, args.conversation.as_deref())?;
-    let request =
-        SearchRequest { query: args.query.clone(), limit: args.limit, retriever: Retriever::Hybrid };
+    let request = SearchRequest {
+        query: args.query.clone(),
+        limit: args.limit,
+        retriever: Retriever::Hybrid,
+    };
     let hits = searcher.search(&request)?;
     if args.json {
         return output::json(&json!({ "query": args.query, "hits": hits }));
     }
     for hit in &hits {
-        output::line(format!("{:6.3}  [{}] {}", hit.score, hit.turn.id, quote(&hit.turn)));
+        output::line(format!(
+            "{:6.3}  [{}] {}",
+            hit.score,
+            hit.turn.id,
+            quote(&hit.turn)
+        ));
     }
     Ok(())
 }

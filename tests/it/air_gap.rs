@@ -1,7 +1,10 @@
 //! No socket is opened except by `models pull`: every other command runs under a kernel filter that kills the
 //! process at its first `socket` call.
 #![cfg(target_os = "linux")]
-#![expect(unsafe_code, reason = "installs a seccomp filter in the child between fork and exec")]
+#![expect(
+    unsafe_code,
+    reason = "installs a seccomp filter in the child between fork and exec"
+)]
 
 use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -13,7 +16,12 @@ const SIGSYS: i32 = 31;
 
 /// A filter program: load the call's number, kill on `socket`, allow the rest.
 fn filter() -> [libc::sock_filter; 4] {
-    let statement = |code: u32, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf: 0, k };
+    let statement = |code: u32, k: u32| libc::sock_filter {
+        code: code as u16,
+        jt: 0,
+        jf: 0,
+        k,
+    };
     let number_offset = std::mem::offset_of!(libc::seccomp_data, nr) as u32;
     [
         statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, number_offset),
@@ -31,23 +39,40 @@ fn filter() -> [libc::sock_filter; 4] {
 fn without_sockets(command: &mut Command) -> &mut Command {
     let install = || {
         let mut filter = filter();
-        let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
+        let program = libc::sock_fprog {
+            len: filter.len() as u16,
+            filter: filter.as_mut_ptr(),
+        };
         // SAFETY: `program` and the filter it points to live on this stack until both calls have returned; the kernel
         // copies them. Both calls are async-signal-safe, as a child between fork and exec requires.
         let failed = unsafe {
             libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0
-                || libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) != 0
+                || libc::prctl(
+                    libc::PR_SET_SECCOMP,
+                    libc::SECCOMP_MODE_FILTER,
+                    &raw const program,
+                ) != 0
         };
-        if failed { Err(io::Error::last_os_error()) } else { Ok(()) }
+        if failed {
+            Err(io::Error::last_os_error())
+        } else {
+            Ok(())
+        }
     };
     // SAFETY: the closure only makes the two system calls above and touches no lock or heap of the parent.
     unsafe { command.pre_exec(install) }
 }
 
 fn assert_no_socket(mut command: Command) -> String {
-    let output = without_sockets(&mut command).output().expect("the program starts");
+    let output = without_sockets(&mut command)
+        .output()
+        .expect("the program starts");
     let stderr = String::from_utf8_lossy(&output.stderr);
-    assert_ne!(output.status.signal(), Some(SIGSYS), "{command:?} opened a socket; stderr: {stderr}");
+    assert_ne!(
+        output.status.signal(),
+        Some(SIGSYS),
+        "{command:?} opened a socket; stderr: {stderr}"
+    );
     assert!(output.status.success(), "{command:?} failed: {stderr}");
     String::from_utf8(output.stdout).expect("stdout is UTF-8")
 }
@@ -87,8 +112,13 @@ fn ingest_search_ask_and_models_open_no_socket() {
 fn offline_mode_refuses_to_pull_and_says_why() {
     let home = tempfile::tempdir().expect("a temporary folder");
     let mut command = fixture::mneme();
-    command.args(["models", "pull", fixture::EMBEDDER]).env("MNEME_HOME", home.path()).env("MNEME_OFFLINE", "1");
-    let output = without_sockets(&mut command).output().expect("the program starts");
+    command
+        .args(["models", "pull", fixture::EMBEDDER])
+        .env("MNEME_HOME", home.path())
+        .env("MNEME_OFFLINE", "1");
+    let output = without_sockets(&mut command)
+        .output()
+        .expect("the program starts");
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{stderr}");
     assert!(stderr.contains("MNEME_OFFLINE"), "{stderr}");

@@ -11,7 +11,12 @@ fn refuse_ingest(name: &str, content: &[u8], extra: &[&str]) -> String {
     fs::write(&file, content).expect("the file is written");
     let memory = folder.path().join("memory");
     let mut command = fixture::mneme();
-    command.arg("ingest").arg(&file).args(extra).arg("--memory").arg(&memory);
+    command
+        .arg("ingest")
+        .arg(&file)
+        .args(extra)
+        .arg("--memory")
+        .arg(&memory);
     let line = fixture::refused(&mut command);
     assert!(!memory.exists(), "nothing is written for a bad file");
     line
@@ -25,7 +30,11 @@ fn an_empty_file() {
 
 #[test]
 fn broken_json() {
-    let line = refuse_ingest("chat.json", br#"[{"sample_id": "x", "conversation": {"speaker_a": "#, &[]);
+    let line = refuse_ingest(
+        "chat.json",
+        br#"[{"sample_id": "x", "conversation": {"speaker_a": "#,
+        &[],
+    );
     assert!(line.contains("chat.json") && line.contains("line 1"), "{line}");
 }
 
@@ -50,7 +59,12 @@ fn an_unknown_sample() {
 
 #[test]
 fn a_missing_file() {
-    let line = fixture::refused(fixture::mneme().args(["ingest", "/nonexistent/chat.json", "--memory", "/nonexistent/m"]));
+    let line = fixture::refused(fixture::mneme().args([
+        "ingest",
+        "/nonexistent/chat.json",
+        "--memory",
+        "/nonexistent/m",
+    ]));
     assert!(line.contains("/nonexistent/chat.json"), "{line}");
 }
 
@@ -58,7 +72,11 @@ fn a_missing_file() {
 fn a_folder_where_a_file_is_expected() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut command = fixture::mneme();
-    command.arg("ingest").arg(folder.path()).arg("--memory").arg(folder.path().join("memory"));
+    command
+        .arg("ingest")
+        .arg(folder.path())
+        .arg("--memory")
+        .arg(folder.path().join("memory"));
     let line = fixture::refused(&mut command);
     assert!(line.contains("folder") || line.contains("directory"), "{line}");
 }
@@ -66,13 +84,17 @@ fn a_folder_where_a_file_is_expected() {
 #[test]
 fn a_memory_that_is_not_there() {
     let line = fixture::refused(fixture::mneme().args(["search", "x", "--memory", "/nonexistent/memory"]));
-    assert!(line.contains("/nonexistent/memory") && line.contains("ingest"), "{line}");
+    assert!(
+        line.contains("/nonexistent/memory") && line.contains("ingest"),
+        "{line}"
+    );
     assert!(!Path::new("/nonexistent").exists());
 }
 
 #[test]
 fn a_memory_where_nothing_can_be_written() {
-    let line = fixture::refused(fixture::mneme().args(["ingest", fixture::SAMPLE, "--memory", "/proc/mneme"]));
+    let line =
+        fixture::refused(fixture::mneme().args(["ingest", fixture::SAMPLE, "--memory", "/proc/mneme"]));
     assert!(line.contains("/proc/mneme"), "{line}");
 }
 
@@ -86,7 +108,8 @@ fn a_truncated_model_file() {
         .and_then(|list| list.iter().find(|m| m["name"] == fixture::MODEL))
         .expect("the default model is listed")
         .clone();
-    let source = Path::new(entry["folder"].as_str().expect("folder")).join(entry["files"][0].as_str().expect("file"));
+    let source =
+        Path::new(entry["folder"].as_str().expect("folder")).join(entry["files"][0].as_str().expect("file"));
     let whole = fs::read(&source).expect("the model is readable");
     let cut = folder.path().join("cut.gguf");
     fs::write(&cut, &whole[..whole.len() / 2]).expect("the file is written");

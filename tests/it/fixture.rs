@@ -21,7 +21,10 @@ pub(crate) fn models() {
     static PULLED: OnceLock<()> = OnceLock::new();
     PULLED.get_or_init(|| {
         for name in [EMBEDDER, MODEL] {
-            let output = mneme().args(["models", "pull", name]).output().expect("mneme starts");
+            let output = mneme()
+                .args(["models", "pull", name])
+                .output()
+                .expect("mneme starts");
             assert!(
                 output.status.success(),
                 "this test needs the model {name}, and `mneme models pull {name}` failed: {}",
@@ -34,7 +37,11 @@ pub(crate) fn models() {
 /// Runs to the end and expects success.
 pub(crate) fn ok(command: &mut Command) -> Output {
     let output = command.output().expect("mneme starts");
-    assert!(output.status.success(), "{command:?} failed: {}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{command:?} failed: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     output
 }
 
@@ -42,14 +49,20 @@ pub(crate) fn ok(command: &mut Command) -> Output {
 pub(crate) fn json_lines(command: &mut Command) -> Vec<serde_json::Value> {
     let output = ok(command);
     let text = String::from_utf8(output.stdout).expect("stdout is UTF-8");
-    text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"))).collect()
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}")))
+        .collect()
 }
 
 /// Runs to the end and expects a failure with one line on stderr; returns that line.
 pub(crate) fn refused(command: &mut Command) -> String {
     let output = command.output().expect("mneme starts");
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(1), "{command:?} should fail with 1: {stderr}");
+    assert_eq!(
+        output.status.code(),
+        Some(1),
+        "{command:?} should fail with 1: {stderr}"
+    );
     assert_eq!(stderr.lines().count(), 1, "one clear line, not: {stderr}");
     assert!(output.stdout.is_empty(), "nothing on stdout");
     stderr
@@ -58,5 +71,7 @@ pub(crate) fn refused(command: &mut Command) -> String {
 /// Ingests the sample into a fresh memory.
 pub(crate) fn ingest_sample(memory: &Path) {
     models();
-    ok(mneme().args(["ingest", SAMPLE, "--quiet", "--memory"]).arg(memory));
+    ok(mneme()
+        .args(["ingest", SAMPLE, "--quiet", "--memory"])
+        .arg(memory));
 }

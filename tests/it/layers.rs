@@ -17,7 +17,18 @@ fn allowed() -> BTreeMap<&'static str, &'static [&'static str]> {
         ("retrieval", &["engine-contract"]),
         ("agents", &["engine-contract", "retrieval"]),
         ("evaluation", &["engine-contract", "agents", "retrieval"]),
-        ("mneme", &["engine-contract", "kernels", "weights", "engine", "retrieval", "agents", "evaluation"]),
+        (
+            "mneme",
+            &[
+                "engine-contract",
+                "kernels",
+                "weights",
+                "engine",
+                "retrieval",
+                "agents",
+                "evaluation",
+            ],
+        ),
     ])
 }
 
@@ -44,7 +55,11 @@ fn metadata() -> Value {
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
         .expect("cargo metadata runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     serde_json::from_slice(&output.stdout).expect("cargo metadata prints JSON")
 }
 
@@ -70,8 +85,12 @@ fn violations(edges: &Edges) -> Vec<String> {
         .iter()
         .filter(|(from, to)| {
             let reversed = allowed.contains_key(to.as_str())
-                && !allowed.get(from.as_str()).is_some_and(|targets| targets.contains(&to.as_str()));
-            let trespass = reserved.get(to.as_str()).is_some_and(|owners| !owners.contains(&from.as_str()));
+                && !allowed
+                    .get(from.as_str())
+                    .is_some_and(|targets| targets.contains(&to.as_str()));
+            let trespass = reserved
+                .get(to.as_str())
+                .is_some_and(|owners| !owners.contains(&from.as_str()));
             reversed || trespass
         })
         .map(|(from, to)| format!("{from} -> {to}"))
@@ -81,7 +100,10 @@ fn violations(edges: &Edges) -> Vec<String> {
 #[test]
 fn no_arrow_is_reversed() {
     let edges = edges(&metadata());
-    assert!(edges.contains(&("engine".into(), "kernels".into())), "the metadata lists our crates: {edges:?}");
+    assert!(
+        edges.contains(&("engine".into(), "kernels".into())),
+        "the metadata lists our crates: {edges:?}"
+    );
     assert_eq!(violations(&edges), Vec::<String>::new());
 }
 
@@ -94,7 +116,10 @@ fn a_reversed_arrow_is_caught() {
         edge("kernels", "weights"),
         edge("engine", "kernels"),
     ]);
-    assert_eq!(violations(&edges), ["agents -> engine", "agents -> heed", "kernels -> weights"]);
+    assert_eq!(
+        violations(&edges),
+        ["agents -> engine", "agents -> heed", "kernels -> weights"]
+    );
 }
 
 #[test]
@@ -103,6 +128,9 @@ fn every_workspace_crate_has_a_place_in_the_layers() {
     let allowed = allowed();
     for package in metadata["packages"].as_array().expect("packages") {
         let name = package["name"].as_str().expect("name");
-        assert!(allowed.contains_key(name), "{name} is not in the layer table of this test and of ARCHITECTURE.md");
+        assert!(
+            allowed.contains_key(name),
+            "{name} is not in the layer table of this test and of ARCHITECTURE.md"
+        );
     }
 }

@@ -8,10 +8,21 @@ fn root() -> &'static Path {
 }
 
 fn tracked(pattern: &str) -> Vec<PathBuf> {
-    let output =
-        Command::new("git").args(["ls-files", "--", pattern]).current_dir(root()).output().expect("git runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).expect("names are UTF-8").lines().map(|line| root().join(line)).collect()
+    let output = Command::new("git")
+        .args(["ls-files", "--", pattern])
+        .current_dir(root())
+        .output()
+        .expect("git runs");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout)
+        .expect("names are UTF-8")
+        .lines()
+        .map(|line| root().join(line))
+        .collect()
 }
 
 /// Lines that are neither blank nor comments, up to the inline test module.
@@ -40,16 +51,30 @@ fn files_stay_short() {
 
 #[test]
 fn code_lines_leave_out_comments_and_tests() {
-    assert_eq!(code_lines("//! Doc.\n\nfn a() {}\n// why\nfn b() {}\n\n#[cfg(test)]\nmod tests {\n    fn c() {}\n}\n"), 2);
+    assert_eq!(
+        code_lines(
+            "//! Doc.\n\nfn a() {}\n// why\nfn b() {}\n\n#[cfg(test)]\nmod tests {\n    fn c() {}\n}\n"
+        ),
+        2
+    );
 }
 
 #[test]
 fn lints_are_expected_with_a_reason_never_allowed() {
     for file in tracked("*.rs") {
-        let Ok(source) = std::fs::read_to_string(&file) else { continue };
+        let Ok(source) = std::fs::read_to_string(&file) else {
+            continue;
+        };
         for (number, line) in source.lines().enumerate() {
-            let bad = ["#[allow(", "#![allow("].iter().any(|attribute| line.trim_start().starts_with(attribute));
-            assert!(!bad, "{}:{}: use #[expect(lint, reason = \"…\")]", file.display(), number + 1);
+            let bad = ["#[allow(", "#![allow("]
+                .iter()
+                .any(|attribute| line.trim_start().starts_with(attribute));
+            assert!(
+                !bad,
+                "{}:{}: use #[expect(lint, reason = \"…\")]",
+                file.display(),
+                number + 1
+            );
         }
     }
 }

@@ -36,7 +36,11 @@ pub(super) fn run(
     quiet: bool,
 ) -> Result<()> {
     let mut log = Log::open(args.out.as_deref())?;
-    let open: Vec<&Question> = questions.iter().copied().filter(|q| !log.done.contains(&q.id)).collect();
+    let open: Vec<&Question> = questions
+        .iter()
+        .copied()
+        .filter(|q| !log.done.contains(&q.id))
+        .collect();
     let whole = assemble::searcher(cpu.clone(), &args.memory, None)?;
     let searchers = recall::by_conversation(&whole, questions)?;
     let loaded = assemble::language_model(cpu, &args.model, Some(&args.memory))?;
@@ -45,14 +49,20 @@ pub(super) fn run(
     let seconds = started.elapsed().as_secs_f64();
     loaded.keep_prefixes();
     let ids: HashSet<&str> = questions.iter().map(|question| question.id.as_str()).collect();
-    let predictions: Vec<Prediction> =
-        log.predictions.into_iter().filter(|prediction| ids.contains(prediction.id.as_str())).collect();
+    let predictions: Vec<Prediction> = log
+        .predictions
+        .into_iter()
+        .filter(|prediction| ids.contains(prediction.id.as_str()))
+        .collect();
     let scores = score(&predictions, dataset, &ScoreOptions::default())?;
     print_scores(&scores);
     output::line(price.sentence(seconds, &loaded.engine));
     if let Some(path) = &args.json {
         let price = price.as_json(seconds, &loaded.engine);
-        write_json(path, &json!({ "scores": scores, "price": price, "model": loaded.engine.info() }))?;
+        write_json(
+            path,
+            &json!({ "scores": scores, "price": price, "model": loaded.engine.info() }),
+        )?;
     }
     match price.failures.first() {
         Some(first) => bail!("{} questions failed, the first: {first}", price.failures.len()),
@@ -80,20 +90,25 @@ fn ask(
     let cancel = interrupt::flag()?;
     let mut price = Price::default();
     let mut failed = Ok(());
-    Driver::new(model).open(args.concurrency).cancel(cancel).run(jobs.collect(), &mut |event| {
-        let Progress::Ended { index, answered } = event else { return };
-        bar.inc(1);
-        match &answered.result {
-            Ok(outcome) => {
-                price.add(outcome);
-                let written = log.write(&questions[index].id, outcome, &answered.trace.to_json());
-                if failed.is_ok() {
-                    failed = written;
+    Driver::new(model)
+        .open(args.concurrency)
+        .cancel(cancel)
+        .run(jobs.collect(), &mut |event| {
+            let Progress::Ended { index, answered } = event else {
+                return;
+            };
+            bar.inc(1);
+            match &answered.result {
+                Ok(outcome) => {
+                    price.add(outcome);
+                    let written = log.write(&questions[index].id, outcome, &answered.trace.to_json());
+                    if failed.is_ok() {
+                        failed = written;
+                    }
                 }
+                Err(error) => price.failures.push(format!("{}: {error}", questions[index].id)),
             }
-            Err(error) => price.failures.push(format!("{}: {error}", questions[index].id)),
-        }
-    });
+        });
     bar.finish_and_clear();
     failed.map(|()| price)
 }
@@ -103,9 +118,17 @@ fn method(args: &LocomoArgs) -> Method {
     let retriever = locomo::retriever(args.retriever);
     let abstain = args.categories.contains(&5);
     if args.method == EvalMethod::Rag {
-        Method::Rag(RagSettings { retriever, abstain, ..RagSettings::default() })
+        Method::Rag(RagSettings {
+            retriever,
+            abstain,
+            ..RagSettings::default()
+        })
     } else {
-        Method::Memcot(Settings { retriever, abstain, ..Settings::default() })
+        Method::Memcot(Settings {
+            retriever,
+            abstain,
+            ..Settings::default()
+        })
     }
 }
 
@@ -162,25 +185,43 @@ struct Log {
 impl Log {
     fn open(folder: Option<&Path>) -> Result<Self> {
         let Some(folder) = folder else {
-            return Ok(Self { file: None, traces: None, done: HashSet::new(), predictions: Vec::new() });
+            return Ok(Self {
+                file: None,
+                traces: None,
+                done: HashSet::new(),
+                predictions: Vec::new(),
+            });
         };
         let traces = folder.join("traces");
         fs::create_dir_all(&traces).with_context(|| format!("cannot create {}", traces.display()))?;
         let path = folder.join("predictions.jsonl");
-        let predictions = if path.exists() { read_predictions(&path)? } else { Vec::new() };
+        let predictions = if path.exists() {
+            read_predictions(&path)?
+        } else {
+            Vec::new()
+        };
         let file = OpenOptions::new().create(true).append(true).open(&path);
         Ok(Self {
             file: Some(file.with_context(|| format!("cannot write {}", path.display()))?),
             traces: Some(traces),
-            done: predictions.iter().map(|prediction| prediction.id.clone()).collect(),
+            done: predictions
+                .iter()
+                .map(|prediction| prediction.id.clone())
+                .collect(),
             predictions,
         })
     }
 
     fn write(&mut self, id: &str, outcome: &Outcome, trace: &str) -> Result<()> {
-        self.predictions.push(Prediction { id: id.to_owned(), text: outcome.answer.clone() });
+        self.predictions.push(Prediction {
+            id: id.to_owned(),
+            text: outcome.answer.clone(),
+        });
         if let Some(folder) = &self.traces {
-            fs::write(folder.join(format!("{}.json", id.replace(['/', '#'], "_"))), trace)?;
+            fs::write(
+                folder.join(format!("{}.json", id.replace(['/', '#'], "_"))),
+                trace,
+            )?;
         }
         if let Some(file) = &mut self.file {
             let line = json!({

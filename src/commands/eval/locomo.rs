@@ -5,9 +5,9 @@ use evaluation::{Dataset, Question};
 use retrieval::{Memory, Retriever, read_conversations};
 
 use super::{answers, parse_categories, recall};
+use crate::assemble;
 use crate::cli::{EvalMethod, Index, LocomoArgs};
 use crate::commands::ingest;
-use crate::assemble;
 
 pub(super) fn run(args: &LocomoArgs, quiet: bool) -> Result<()> {
     let dataset = Dataset::open(args.questions.as_ref().unwrap_or(&args.data))?;
@@ -35,10 +35,17 @@ fn choose<'a>(dataset: &'a Dataset, args: &LocomoArgs) -> Result<Vec<&'a Questio
         .questions()
         .iter()
         .filter(|question| categories.contains(&question.category))
-        .filter(|question| args.conversation.as_ref().is_none_or(|id| *id == question.conversation))
+        .filter(|question| {
+            args.conversation
+                .as_ref()
+                .is_none_or(|id| *id == question.conversation)
+        })
         .collect();
     if questions.is_empty() {
-        bail!("{} has no question of these categories and conversation", args.data.display());
+        bail!(
+            "{} has no question of these categories and conversation",
+            args.data.display()
+        );
     }
     if let Some(count) = args.sample {
         let mut state = args.seed;
@@ -67,7 +74,11 @@ fn ready_memory(
     cpu: std::sync::Arc<kernels::Cpu>,
 ) -> Result<()> {
     let present: Vec<String> = match Memory::open(&args.memory) {
-        Ok(memory) => memory.conversations()?.into_iter().map(|c| c.id.to_string()).collect(),
+        Ok(memory) => memory
+            .conversations()?
+            .into_iter()
+            .map(|c| c.id.to_string())
+            .collect(),
         Err(retrieval::RetrievalError::NotAMemory { .. }) => Vec::new(),
         Err(error) => return Err(error.into()),
     };

@@ -21,7 +21,11 @@ pub(super) fn run(args: &LocomoArgs, questions: &[&Question], cpu: Arc<Cpu>, qui
     let report = evaluate_retrieval(
         questions,
         locomo::retriever(args.retriever),
-        &|conversation| searchers.get(conversation).map(|searcher| searcher as &dyn Recall),
+        &|conversation| {
+            searchers
+                .get(conversation)
+                .map(|searcher| searcher as &dyn Recall)
+        },
         &mut |done| bar.set_position(done as u64),
     )?;
     bar.finish_and_clear();
@@ -37,7 +41,13 @@ pub(super) fn run(args: &LocomoArgs, questions: &[&Question], cpu: Arc<Cpu>, qui
         report.without_evidence,
         report.seconds,
         1000.0 * report.seconds / questions.len() as f64,
-        report.all.tokens.iter().map(|(key, tokens)| format!("{key}: {tokens:.0}")).collect::<Vec<_>>().join(", "),
+        report
+            .all
+            .tokens
+            .iter()
+            .map(|(key, tokens)| format!("{key}: {tokens:.0}"))
+            .collect::<Vec<_>>()
+            .join(", "),
     ));
     Ok(())
 }
@@ -58,13 +68,26 @@ pub(super) fn by_conversation(
 }
 
 fn head() -> Vec<String> {
-    ["category", "n", "@5", "@10", "@20", "@50", "500 tk", "1000 tk", "2000 tk", "10 ±4", "strict @10"]
-        .map(str::to_owned)
-        .to_vec()
+    [
+        "category",
+        "n",
+        "@5",
+        "@10",
+        "@20",
+        "@50",
+        "500 tk",
+        "1000 tk",
+        "2000 tk",
+        "10 ±4",
+        "strict @10",
+    ]
+    .map(str::to_owned)
+    .to_vec()
 }
 
 fn row(name: &str, table: &RecallTable) -> Vec<String> {
-    let figure = |values: &BTreeMap<String, f64>, key: &str| values.get(key).map_or("-".into(), |v| format!("{v:.3}"));
+    let figure =
+        |values: &BTreeMap<String, f64>, key: &str| values.get(key).map_or("-".into(), |v| format!("{v:.3}"));
     let mut row = vec![name.to_owned(), table.n.to_string()];
     row.extend(["5", "10", "20", "50"].map(|key| figure(&table.recall, key)));
     row.extend(["500", "1000", "2000"].map(|key| figure(&table.recall_at_tokens, key)));
