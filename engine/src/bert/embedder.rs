@@ -13,8 +13,9 @@ use super::profile::profile;
 use super::shape::BertShape;
 use crate::LoadError;
 
-/// Tokens of one forward pass, unless a single text has more.
-const TOKENS_PER_PASS: usize = 16_384;
+/// Tokens of one forward pass and thread, unless a single text has more. What matters is that a pass's activations
+/// stay in the second-level cache: MiniLM embeds 8,090 tokens/s and core at 256, 6,480 at 1024, 5,130 at 16,384.
+const TOKENS_PER_THREAD: usize = 256;
 
 /// An embedder of the BERT family, safe to share between threads.
 #[derive(Debug)]
@@ -115,7 +116,7 @@ impl Embedder for BertEmbedder {
         let tokens: Vec<Vec<u32>> = tokens.collect::<Result<_, _>>()?;
         let mut scratch = Scratch::default();
         let mut vectors = Vec::with_capacity(texts.len());
-        for pass in passes(&tokens, TOKENS_PER_PASS) {
+        for pass in passes(&tokens, TOKENS_PER_THREAD * self.cpu.threads()) {
             let states = self.encoder.run(&self.cpu, &pass, &mut scratch);
             let mut rest = states;
             for text in &pass {

@@ -100,15 +100,20 @@ impl Reader<'_> {
         let name = |part: &str| format!("encoder.layer.{index}.{part}");
         let (hidden, wide) = (shape.hidden, shape.intermediate);
         let attention = |part: &str| name(&format!("attention.self.{part}"));
-        let fine = |name: String, n, k| self.dense(&[name], [n, k], Rounding::Fine);
-        let coarse = |names: &[String], n, k| self.dense(names, [n, k], Rounding::Coarse);
+        let dense = |names: &[String], n, k, rounding| self.dense(names, [n, k], rounding);
+        let (query, key, value) = (attention("query"), attention("key"), attention("value"));
         Ok(BertLayer {
-            qk: coarse(&[attention("query"), attention("key")], hidden, hidden)?,
-            value: fine(attention("value"), hidden, hidden)?,
-            attention_out: coarse(&[name("attention.output.dense")], hidden, hidden)?,
+            qk: dense(&[query, key], hidden, hidden, Rounding::Coarse)?,
+            value: dense(&[value], hidden, hidden, Rounding::Exact)?,
+            attention_out: dense(
+                &[name("attention.output.dense")],
+                hidden,
+                hidden,
+                Rounding::Coarse,
+            )?,
             attention_norm: self.norm(&name("attention.output.LayerNorm"), hidden)?,
-            up: fine(name("intermediate.dense"), wide, hidden)?,
-            down: coarse(&[name("output.dense")], hidden, wide)?,
+            up: dense(&[name("intermediate.dense")], wide, hidden, Rounding::Fine)?,
+            down: dense(&[name("output.dense")], hidden, wide, Rounding::Coarse)?,
             norm: self.norm(&name("output.LayerNorm"), hidden)?,
         })
     }

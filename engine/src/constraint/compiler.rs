@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use engine_contract::{Constraint, EngineError};
 use llguidance::ParserFactory;
-use llguidance::earley::SlicedBiasComputer;
 use toktrie::{InferenceCapabilities, TokEnv};
 use weights::Tokenizer;
 
@@ -15,6 +14,10 @@ use super::vocabulary::token_env;
 
 /// Compiled grammars kept; a grammar takes from 0.1 to a few MB.
 const CACHED_GRAMMARS: usize = 64;
+
+/// Sets of tokens whose place in the mask is decided once for all: those that fit into what is left of a JSON string.
+/// Both together take a mask inside a string from 1,250 to 80 us; further ones only lengthen the preparation.
+const SLICES: [&str; 2] = [r#"[^"\\\x00-\x1F\x7F]{1,10}"#, r#"[^"\\\x00-\x1F\x7F]{1,30}"#];
 
 /// Turns constraints into matchers for one vocabulary; share it between threads.
 ///
@@ -51,6 +54,21 @@ impl GrammarCompiler {
         }
     }
 
+    /// Builds the vocabulary's trie now (0.3 s for 152k tokens) instead of with the first constraint.
+    ///
+    /// # Errors
+    /// [`EngineError::Backend`] when the vocabulary has no end token.
+    pub fn prepare(&self) -> Result<(), EngineError> {
+        self.factory().map(|_| ())
+    }
+
+    fn factory(&self) -> Result<&Factory, EngineError> {
+        self.factory
+            .get_or_init(|| self.build())
+            .as_ref()
+            .map_err(Clone::clone)
+    }
+
     /// A matcher at the start of a reply; `None` for [`Constraint::None`].
     ///
     /// # Errors
@@ -64,11 +82,7 @@ impl GrammarCompiler {
         if let Some(found) = self.lookup(&key) {
             return Ok(Some(lock(&found).fork()));
         }
-        let factory = self
-            .factory
-            .get_or_init(|| self.build())
-            .as_ref()
-            .map_err(Clone::clone)?;
+        let factory = self.factory()?;
         let parser = factory
             .parsers
             .create_parser(grammar)
@@ -84,8 +98,7 @@ impl GrammarCompiler {
 
     fn build(&self) -> Result<Factory, EngineError> {
         let env = (self.vocabulary)()?;
-        let slices = SlicedBiasComputer::json_slices();
-        let parsers = ParserFactory::new(&env, InferenceCapabilities::default(), &slices);
+        let parsers = ParserFactory::new(&env, InferenceCapabilities::default(), &SLICES.map(String::from));
         let mut parsers = parsers.map_err(|error| EngineError::Backend {
             backend: "constrained decoding".into(),
             reason: format!("the vocabulary could not be prepared: {}", reason(&error)),
