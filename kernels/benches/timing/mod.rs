@@ -12,18 +12,25 @@ pub(crate) struct Seconds {
 
 /// Repeats `call` for at least `span` and 5 times, after one call that does not count. With `--busy` on the command
 /// line the time is the calling thread's time on a core (Linux only; use `--threads 1`), which says more than the
-/// clock on a machine whose cores are all taken; it is exact to some milliseconds.
+/// clock on a machine whose cores are all taken.
 pub(crate) fn time(span: Duration, mut call: impl FnMut()) -> Seconds {
     let busy = std::env::args().any(|argument| argument == "--busy");
     let origin = Instant::now();
     let now = || if busy { time_on_core() } else { origin.elapsed() };
     call();
+    let begin = now();
+    let mut calls = 1_u32;
+    call();
+    while busy && now() - begin < CLOCK_STEPS {
+        call();
+        calls += 1;
+    }
     let mut seconds = Vec::new();
     let begin = now();
     while now() - begin < span || seconds.len() < 5 {
         let before = now();
-        call();
-        seconds.push((now() - before).as_secs_f64());
+        (0..calls).for_each(|_| call());
+        seconds.push((now() - before).as_secs_f64() / f64::from(calls));
     }
     seconds.sort_by(f64::total_cmp);
     Seconds {
@@ -31,6 +38,9 @@ pub(crate) fn time(span: Duration, mut call: impl FnMut()) -> Seconds {
         fastest: seconds[0],
     }
 }
+
+/// The clock of a thread's time on a core moves in steps of some milliseconds: calls are taken together.
+const CLOCK_STEPS: Duration = Duration::from_millis(40);
 
 fn time_on_core() -> Duration {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").expect("--busy needs Linux");

@@ -185,24 +185,32 @@ impl KvPool {
     pub(crate) fn values(&self) -> KvValues<'_> {
         let (start, bytes) = (self.memory.as_ptr(), self.memory.len());
         match self.layout.dtype {
-            // SAFETY: the buffer begins on a 64-byte line and is initialised, every bit pattern is a valid value, and
-            // the borrow of `self` covers the view.
-            KvDtype::F16 => KvValues::F16(unsafe { std::slice::from_raw_parts(start.cast(), bytes / 2) }),
-            // SAFETY: as above.
-            KvDtype::F32 => KvValues::F32(unsafe { std::slice::from_raw_parts(start.cast(), bytes / 4) }),
+            KvDtype::F16 => {
+                // SAFETY: the buffer begins on a 64-byte line and is initialised, every bit pattern is a valid value,
+                // and the borrow of `self` covers the view.
+                let values = unsafe { std::slice::from_raw_parts(start.cast(), bytes / 2) };
+                KvValues::F16(values)
+            }
+            KvDtype::F32 => {
+                // SAFETY: as above.
+                let values = unsafe { std::slice::from_raw_parts(start.cast(), bytes / 4) };
+                KvValues::F32(values)
+            }
         }
     }
 
     pub(crate) fn values_mut(&mut self) -> KvValuesMut<'_> {
         let (start, bytes) = (self.memory.as_mut_ptr(), self.memory.len());
         match self.layout.dtype {
-            // SAFETY: as in `values`, and `self` is borrowed mutably.
             KvDtype::F16 => {
-                KvValuesMut::F16(unsafe { std::slice::from_raw_parts_mut(start.cast(), bytes / 2) })
+                // SAFETY: as in `values`, and `self` is borrowed mutably.
+                let values = unsafe { std::slice::from_raw_parts_mut(start.cast(), bytes / 2) };
+                KvValuesMut::F16(values)
             }
-            // SAFETY: as in `values`, and `self` is borrowed mutably.
             KvDtype::F32 => {
-                KvValuesMut::F32(unsafe { std::slice::from_raw_parts_mut(start.cast(), bytes / 4) })
+                // SAFETY: as above.
+                let values = unsafe { std::slice::from_raw_parts_mut(start.cast(), bytes / 4) };
+                KvValuesMut::F32(values)
             }
         }
     }
