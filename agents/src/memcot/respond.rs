@@ -1,7 +1,8 @@
 //! Respond: the answer from the evidence, in the order in which it was said.
 //!
-//! The prompt forks from the stem behind the question: small models answer better from the sorted evidence
-//! alone than behind the whole search, and nothing of it was computed before in this order anyway.
+//! The prompt forks from the stem behind the card: small models answer better from the sorted evidence alone than
+//! behind the whole search, and worse when the question stands before the evidence too. Nothing of it was computed
+//! before in this order anyway.
 
 use engine_contract::{Constraint, Generation, GenerationRequest};
 use minijinja::context;
@@ -55,9 +56,10 @@ pub(crate) fn prompt(state: &State) -> GenerationRequest {
         },
     );
     let answer = ("answer", schema::text(1, ANSWER_CHARACTERS));
-    let evidence = ("evidence", schema::ids(&ids, usize::from(!abstain), CITATIONS));
+    let evidence = ("evidence", schema::ids(&ids, 1, CITATIONS));
+    // Asked last, "found" is false whatever the evidence: Qwen2.5-Coder-0.5B then judges its own ids.
     let schema = if abstain {
-        schema::object([answer, evidence, ("found", schema::boolean())])
+        schema::object([("found", schema::boolean()), answer, evidence])
     } else {
         schema::object([answer, evidence])
     };

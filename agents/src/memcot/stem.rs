@@ -32,9 +32,11 @@ pub(crate) fn request(state: &State, tail: Tail) -> GenerationRequest {
     finish(state, parts, tail)
 }
 
-/// A stage's request behind the stem's opening only: rules, card and question.
+/// A stage's request behind rules and card only, and the date of the question where it is known.
 pub(crate) fn short_request(state: &State, tail: Tail) -> GenerationRequest {
-    finish(state, opening(state), tail)
+    let parts = opening(state);
+    let kept = if state.question.asked.is_some() { parts.len() } else { 1 };
+    finish(state, parts.into_iter().take(kept).collect(), tail)
 }
 
 fn finish(state: &State, mut parts: Vec<String>, tail: Tail) -> GenerationRequest {
@@ -67,13 +69,9 @@ fn opening(state: &State) -> Vec<String> {
     ]
 }
 
+/// Who speaks, and nothing else: a small model answers "when" with any date range that stands here.
 fn card(card: &Card) -> String {
-    let date = |time: Option<jiff::civil::DateTime>| time.map(|time| long_date(time.date()));
-    let (first, last) = (date(card.first), date(card.last));
-    render(
-        "card.md",
-        context! { speakers => &card.speakers, first, last, sessions => card.sessions },
-    )
+    render("card.md", context! { speakers => &card.speakers })
 }
 
 fn iterations(state: &State) -> Vec<String> {

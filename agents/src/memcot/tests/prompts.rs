@@ -109,7 +109,7 @@ fn stem_grows_part_by_part_through_all_stages_and_iterations() {
         system.iter().all(|text| *text == system[0]),
         "one system message for all stages"
     );
-    // The last request is the responder's, which forks behind the question.
+    // The last request is the responder's, which forks behind the card.
     let (respond, others) = played
         .parts()
         .split_last()
@@ -126,8 +126,8 @@ fn stem_grows_part_by_part_through_all_stages_and_iterations() {
         stem = now;
     }
     assert_eq!(stem.len(), 5, "card, question, evidence 1, episode 1, evidence 2");
-    assert_eq!(respond[..2], stem[..2]);
-    assert_eq!(respond.len(), 3);
+    assert_eq!(respond[..1], stem[..1]);
+    assert_eq!(respond.len(), 2, "card and the responder's own text");
 }
 
 fn system_text(request: &GenerationRequest) -> String {
