@@ -104,6 +104,19 @@ fn strings_may_hold_any_character_even_in_pieces() {
 }
 
 #[test]
+fn forced_text_keeps_its_bytes_where_the_tokenizer_would_normalise_them() {
+    // An e with a combining accent: Qwen's tokenizer composes it to one character.
+    let choice = "cafe\u{301} at five";
+    let mut matcher = matcher(&Constraint::Choices(vec![choice.into()]));
+    let forced = matcher.forced();
+    assert_eq!(text(&forced), choice.as_bytes());
+    forced
+        .into_iter()
+        .for_each(|token| matcher.commit(token).unwrap());
+    assert!(matcher.is_complete());
+}
+
+#[test]
 fn control_tokens_are_never_text() {
     let mut matcher = matcher(&Constraint::Regex("(?s:.*)".into()));
     let mask = matcher.mask().unwrap();
