@@ -171,6 +171,17 @@ fn median(mut run: impl FnMut() -> Outcome<f64>) -> Outcome<f64> {
     Ok(values[RUNS / 2])
 }
 
+/// The most memory this process has had, in MB.
+fn peak_memory() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim()
+        .strip_suffix(" kB")?
+        .parse::<u64>()
+        .ok()
+        .map(|kib| kib * 1024 / 1_000_000)
+}
+
 fn main() -> Outcome<()> {
     let Arguments { model, config } = arguments()?;
     let mut out = std::io::stdout().lock();
@@ -197,6 +208,14 @@ fn main() -> Outcome<()> {
         "16 siblings over {STEM}: {:.1} requests/min",
         median(|| bench.siblings())?
     )?;
+    if let Some(peak) = peak_memory() {
+        let stats = bench.engine.stats();
+        let weights_and_kv = (stats.weight_bytes + stats.kv_bytes_budget) / 1_000_000;
+        writeln!(
+            out,
+            "peak memory: {peak} MB; weights and KV budget: {weights_and_kv} MB"
+        )?;
+    }
 
     let Bench { engine, random } = bench;
     drop(engine);

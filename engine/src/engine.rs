@@ -18,7 +18,7 @@ use crate::constraint::GrammarCompiler;
 use crate::kv::KvCache;
 use crate::lookup::PromptLookup;
 use crate::prompt::PromptEncoder;
-use crate::qwen2::Qwen2;
+use crate::qwen2::{Qwen2, safetensors_in};
 use crate::request::{Prepared, Request};
 use crate::runner::{Qwen2Runner, Runner};
 use crate::sampling::Sampler;
@@ -98,10 +98,26 @@ impl ModelText {
             template,
         })
     }
+
+    /// The `tokenizer.json` and, where there is one, the template of `tokenizer_config.json` in a Hugging Face folder.
+    ///
+    /// # Errors
+    /// [`LoadError::Weights`] when there is no tokenizer, or the template does not compile.
+    pub fn from_folder(folder: &Path) -> Result<Self, LoadError> {
+        let config = folder.join("tokenizer_config.json");
+        let template = config
+            .is_file()
+            .then(|| ChatTemplate::from_tokenizer_config(&config))
+            .transpose()?;
+        Ok(Self {
+            tokenizer: Tokenizer::from_file(folder.join("tokenizer.json"))?,
+            template,
+        })
+    }
 }
 
 impl Engine {
-    /// Loads the GGUF model among `files` and starts its thread.
+    /// Loads a model, GGUF or a Hugging Face folder of safetensors, and starts its thread.
     ///
     /// # Errors
     /// [`LoadError`] names the bad setting, the file or the tensor.
@@ -117,11 +133,20 @@ impl Engine {
     /// As [`Engine::load`].
     pub fn load_on(cpu: Arc<Cpu>, files: &ModelFiles, config: EngineConfig) -> Result<Self, LoadError> {
         config.validate()?;
-        let path = files.gguf()?;
-        let gguf = Arc::new(Gguf::open(&path)?);
-        let text = ModelText::from_gguf(&gguf)?;
-        let model = Qwen2::load(Arc::clone(&gguf), cpu, config.weights)?;
-        let fingerprint = Fingerprint::of_file(&path, &model, &config)?;
+        let (model, text, paths) = if files.is_gguf() {
+            let path = files.gguf()?;
+            let gguf = Arc::new(Gguf::open(&path)?);
+            let text = ModelText::from_gguf(&gguf)?;
+            (Qwen2::load(gguf, cpu, config.weights)?, text, vec![path])
+        } else {
+            let text = ModelText::from_folder(&files.folder)?;
+            (
+                Qwen2::load_folder(&files.folder, cpu)?,
+                text,
+                safetensors_in(&files.folder)?,
+            )
+        };
+        let fingerprint = Fingerprint::of_files(&paths, &model, &config)?;
         Self::start(files.name.clone(), (model, text), fingerprint, config)
     }
 

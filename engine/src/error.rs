@@ -41,14 +41,14 @@ pub enum LoadError {
     },
     /// A tensor is stored in a format the kernels do not read.
     #[error(
-        "tensor {name:?} has ggml type {received}, expected F32, F16, BF16, Q4_0 to Q8_0 or Q4_K to Q6_K; \
-         choose another quantisation of the model"
+        "tensor {name:?} is stored as {received}, expected F32, F16, BF16, Q4_0 to Q8_0 or Q4_K to Q6_K; choose \
+         another quantisation of the model"
     )]
     TensorFormat {
         /// The tensor.
         name: String,
-        /// The type's number in the file.
-        received: u32,
+        /// The format's name.
+        received: String,
     },
     /// The model's configuration contradicts itself.
     #[error("{what} is {received}, expected {expected}; the model file is damaged or not supported")]

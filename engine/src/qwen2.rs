@@ -10,6 +10,7 @@ mod forward;
 mod load;
 mod model;
 mod shape;
+mod source;
 #[cfg(test)]
 mod tests;
 
@@ -17,3 +18,4 @@ pub use batch::{Batch, BatchSequence};
 pub use forward::Scratch;
 pub use model::Qwen2;
 pub use shape::Qwen2Shape;
+pub(crate) use source::safetensors_in;

@@ -6,7 +6,7 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use kernels::BLOCK_TOKENS;
@@ -25,20 +25,32 @@ const DIGEST_BYTES: usize = 32;
 pub(crate) struct Fingerprint(String);
 
 impl Fingerprint {
-    /// Of a model read from a file: the file's path, size and time of change stand for its content.
-    pub(crate) fn of_file(path: &Path, model: &Qwen2, config: &EngineConfig) -> Result<Self, LoadError> {
-        let io = |source| LoadError::Io {
-            path: path.to_owned(),
-            source,
-        };
-        let metadata = std::fs::metadata(path).map_err(io)?;
-        let changed = metadata
-            .modified()
-            .map_err(io)?
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
-        let name = format!("{} {} {}", path.display(), metadata.len(), changed.as_nanos());
-        Ok(Self::of_name(&name, model, config))
+    /// Of a model read from files: their paths, sizes and times of change stand for their content.
+    pub(crate) fn of_files(
+        files: &[PathBuf],
+        model: &Qwen2,
+        config: &EngineConfig,
+    ) -> Result<Self, LoadError> {
+        let mut names = Vec::with_capacity(files.len());
+        for path in files {
+            let io = |source| LoadError::Io {
+                path: path.clone(),
+                source,
+            };
+            let metadata = std::fs::metadata(path).map_err(io)?;
+            let changed = metadata
+                .modified()
+                .map_err(io)?
+                .duration_since(UNIX_EPOCH)
+                .unwrap_or_default();
+            names.push(format!(
+                "{} {} {}",
+                path.display(),
+                metadata.len(),
+                changed.as_nanos()
+            ));
+        }
+        Ok(Self::of_name(&names.join("; "), model, config))
     }
 
     /// Of a model known by its name.

@@ -4,14 +4,17 @@
 
 mod reference;
 
+use std::fs::File;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use candle_core::Device;
+use candle_core::quantized::gguf_file::Content;
 use engine::{Batch, BatchSequence, Engine, EngineConfig, Qwen2, Scratch};
 use engine_contract::conformance::{self, Options};
 use engine_contract::{GenerationRequest, LanguageModel, Message, Prompt, Role};
 use kernels::{Cpu, KvDtype, KvPool, TilePolicy};
-use reference::Reference;
+use reference::{Constants, Reference};
 use weights::{Gguf, ModelFiles, ModelStore, Specials, Tokenizer};
 
 const MODEL: &str = "qwen2.5-coder-0.5b";
@@ -118,6 +121,30 @@ fn text_tokens() -> Vec<u32> {
     tokenizer.encode(TEXT, Specials::AsText).unwrap()
 }
 
+/// The reference with the tensors that candle reads from the file.
+fn reference() -> Reference {
+    let mut file = File::open(path()).unwrap();
+    let content = Content::read(&mut file).unwrap();
+    let value = |key: &str| &content.metadata[&format!("qwen2.{key}")];
+    let number = |key: &str| value(key).to_u32().unwrap() as usize;
+    let constants = Constants {
+        layers: number("block_count"),
+        heads: number("attention.head_count"),
+        kv_heads: number("attention.head_count_kv"),
+        rope_base: value("rope.freq_base").to_f32().unwrap(),
+        epsilon: f64::from(value("attention.layer_norm_rms_epsilon").to_f32().unwrap()),
+    };
+    let names = content.tensor_infos.keys();
+    let tensors = names.map(|name| {
+        let tensor = content.tensor(&mut file, name, &Device::Cpu).unwrap();
+        (name.clone(), tensor.dequantize(&Device::Cpu).unwrap())
+    });
+    Reference {
+        tensors: tensors.collect(),
+        constants,
+    }
+}
+
 fn argmax(logits: &[f32]) -> usize {
     logits
         .iter()
@@ -174,12 +201,7 @@ fn distance(bare: &mut Bare, tokens: &[u32], reference: &[Vec<f32>]) -> Distance
 #[test]
 fn logits_agree_with_a_single_precision_reference() {
     let tokens = text_tokens();
-    let reference = Reference::load(&path())
-        .unwrap()
-        .logits(&tokens)
-        .unwrap()
-        .to_vec2::<f32>()
-        .unwrap();
+    let reference = reference().logits(&tokens).unwrap().to_vec2::<f32>().unwrap();
     for policy in [TilePolicy::Native, TilePolicy::Int8] {
         let distance = distance(&mut Bare::load(policy, KvDtype::F16), &tokens, &reference);
         println!("{policy:?}: {distance:?}");

@@ -242,6 +242,16 @@ impl KvCache {
         }
     }
 
+    /// A free block for work outside any sequence; to be returned.
+    pub(crate) fn borrow_block(&mut self) -> Option<u32> {
+        self.free.take()
+    }
+
+    /// Takes back what [`KvCache::borrow_block`] gave.
+    pub(crate) fn return_block(&mut self, block: u32) {
+        self.free.give_back(block);
+    }
+
     /// Drops a block that was just restored.
     pub(crate) fn forget(&mut self, node: NodeId) {
         let block = self.tree.remove(node);

@@ -1,13 +1,8 @@
 //! Token embeddings, read row by row.
 
-use std::sync::Arc;
-
-use kernels::BlockFormat;
-use weights::Gguf;
-
 use super::Qwen2Shape;
 use super::dummy::Random;
-use super::load::TensorSource;
+use super::source::WeightFiles;
 use crate::LoadError;
 
 const TENSOR: &str = "token_embd.weight";
@@ -16,24 +11,21 @@ const TENSOR: &str = "token_embd.weight";
 #[derive(Debug)]
 pub(super) enum Embedding {
     File {
-        gguf: Arc<Gguf>,
-        format: BlockFormat,
-        row_bytes: usize,
+        files: WeightFiles,
+        shape: [usize; 2],
     },
     /// Rows drawn from a seed.
-    Dummy { seed: u64 },
+    Dummy {
+        seed: u64,
+    },
 }
 
 impl Embedding {
-    pub(super) fn open(gguf: Arc<Gguf>, shape: &Qwen2Shape) -> Result<Self, LoadError> {
-        let source = TensorSource::find(&gguf, TENSOR, &[shape.vocabulary, shape.hidden])?;
-        let format = source.format;
-        let row_bytes = format.row_bytes(shape.hidden)?;
-        Ok(Self::File {
-            gguf,
-            format,
-            row_bytes,
-        })
+    pub(super) fn open(files: WeightFiles, shape: &Qwen2Shape) -> Result<Self, LoadError> {
+        let shape = [shape.vocabulary, shape.hidden];
+        // A row of whole blocks, or an error before the first request.
+        files.find(TENSOR, &shape)?.format.row_bytes(shape[1])?;
+        Ok(Self::File { files, shape })
     }
 
     /// Writes the embeddings of `tokens` to `out` `[tokens.len(), hidden]`.
@@ -42,17 +34,16 @@ impl Embedding {
     /// When a token is not in the vocabulary.
     pub(super) fn gather(&self, tokens: &[u32], hidden: usize, out: &mut [f32]) {
         match self {
-            Self::File {
-                gguf,
-                format,
-                row_bytes,
-            } => {
-                let bytes = gguf.tensor(TENSOR).expect("checked by open").bytes;
+            Self::File { files, shape } => {
+                let source = files.find(TENSOR, shape).expect("found when opened");
+                let row_bytes = source.bytes.len() / shape[0];
                 for (token, row) in tokens.iter().zip(out.chunks_exact_mut(hidden)) {
                     let start = *token as usize * row_bytes;
-                    format
-                        .dequantize(&bytes[start..start + row_bytes], row)
-                        .expect("whole rows are whole blocks");
+                    let bytes = &source.bytes[start..start + row_bytes];
+                    source
+                        .format
+                        .dequantize(bytes, row)
+                        .expect("a row is whole blocks");
                 }
             }
             Self::Dummy { seed } => {

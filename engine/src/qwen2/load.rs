@@ -1,54 +1,23 @@
-//! Weights from a GGUF file.
+//! Weights from files.
 
+use std::path::Path;
 use std::sync::Arc;
 
-use kernels::{BlockFormat, Cpu, Linear, TilePolicy, TiledMatrix};
+use kernels::{Cpu, Linear, TilePolicy, TiledMatrix};
 use weights::Gguf;
 
 use super::embedding::Embedding;
 use super::model::{Layer, Qwen2};
 use super::shape::Qwen2Shape;
+use super::source::WeightFiles;
 use crate::LoadError;
 
-/// A tensor of the file whose shape and format have been checked.
-pub(super) struct TensorSource<'a> {
-    pub(super) format: BlockFormat,
-    bytes: &'a [u8],
-    shape: Vec<usize>,
-}
-
-impl<'a> TensorSource<'a> {
-    pub(super) fn find(gguf: &'a Gguf, name: &str, shape: &[usize]) -> Result<Self, LoadError> {
-        let tensor = gguf.tensor(name)?;
-        if tensor.shape != shape {
-            return Err(LoadError::TensorShape {
-                name: name.to_owned(),
-                expected: shape.to_vec(),
-                received: tensor.shape.to_vec(),
-            });
-        }
-        let format =
-            BlockFormat::from_ggml_type(tensor.ggml_type).ok_or_else(|| LoadError::TensorFormat {
-                name: name.to_owned(),
-                received: tensor.ggml_type,
-            })?;
-        Ok(Self {
-            format,
-            bytes: tensor.bytes,
-            shape: shape.to_vec(),
-        })
-    }
-
-    fn values(&self) -> Result<Vec<f32>, LoadError> {
-        let mut values = vec![0.0; self.shape.iter().product()];
-        self.format.dequantize(self.bytes, &mut values)?;
-        Ok(values)
-    }
-}
+/// Layers read through one map of the files. One map for all would hold the whole model beside the laid-out weights.
+const LAYERS_PER_MAP: usize = 4;
 
 /// Reads the tensors of one model.
 struct Loader<'a> {
-    gguf: &'a Gguf,
+    files: WeightFiles,
     shape: &'a Qwen2Shape,
     cpu: &'a Cpu,
     policy: TilePolicy,
@@ -56,11 +25,11 @@ struct Loader<'a> {
 
 impl Loader<'_> {
     fn vector(&self, name: &str, n: usize) -> Result<Vec<f32>, LoadError> {
-        TensorSource::find(self.gguf, name, &[n])?.values()
+        self.files.find(name, &[n])?.values(n)
     }
 
     fn matrix(&self, name: &str, n: usize, k: usize) -> Result<TiledMatrix, LoadError> {
-        let source = TensorSource::find(self.gguf, name, &[n, k])?;
+        let source = self.files.find(name, &[n, k])?;
         Ok(self.cpu.tile(source.format, (n, k), source.bytes, self.policy)?)
     }
 
@@ -92,33 +61,70 @@ impl Loader<'_> {
             )?,
         })
     }
+
+    /// Small models use the embedding matrix as the output matrix.
+    fn output(&self) -> Result<Linear, LoadError> {
+        let name = if self.files.has("output.weight") {
+            "output.weight"
+        } else {
+            "token_embd.weight"
+        };
+        Ok(Linear::new(
+            vec![self.matrix(name, self.shape.vocabulary, self.shape.hidden)?],
+            None,
+        )?)
+    }
 }
 
 impl Qwen2 {
-    /// Reads a GGUF model and lays its weights out for the kernels.
+    /// Reads a GGUF model and lays its weights out for the kernels. The file stays mapped for the embeddings.
     ///
     /// # Errors
     /// [`LoadError`] names the tensor or field that is missing, misshapen or of an unknown format.
     pub fn load(gguf: Arc<Gguf>, cpu: Arc<Cpu>, policy: TilePolicy) -> Result<Self, LoadError> {
         let shape = Qwen2Shape::from_gguf(&gguf)?;
-        let loader = Loader {
-            gguf: &gguf,
-            shape: &shape,
-            cpu: &cpu,
-            policy,
+        Self::read(WeightFiles::Gguf(gguf), shape, cpu, policy)
+    }
+
+    /// Reads the `config.json` and the `.safetensors` files (F32, F16 or BF16) of a Hugging Face folder. The matrices
+    /// are rounded to 8 bits in blocks of 32.
+    ///
+    /// # Errors
+    /// As [`Qwen2::load`].
+    pub fn load_folder(folder: &Path, cpu: Arc<Cpu>) -> Result<Self, LoadError> {
+        let path = folder.join("config.json");
+        let config = std::fs::read_to_string(&path).map_err(|source| LoadError::Io { path, source })?;
+        let shape = Qwen2Shape::from_config_json(&folder.display().to_string(), &config)?;
+        Self::read(WeightFiles::open_folder(folder)?, shape, cpu, TilePolicy::Int8)
+    }
+
+    fn read(
+        files: WeightFiles,
+        shape: Qwen2Shape,
+        cpu: Arc<Cpu>,
+        policy: TilePolicy,
+    ) -> Result<Self, LoadError> {
+        let reopened = || {
+            let files = files.reopen()?;
+            Ok::<_, LoadError>(Loader {
+                files,
+                shape: &shape,
+                cpu: &cpu,
+                policy,
+            })
         };
-        let layers = (0..shape.layers)
-            .map(|index| loader.layer(index))
-            .collect::<Result<Vec<_>, _>>()?;
+        let mut layers = Vec::with_capacity(shape.layers);
+        while layers.len() < shape.layers {
+            let loader = reopened()?;
+            for index in layers.len()..shape.layers.min(layers.len() + LAYERS_PER_MAP) {
+                layers.push(loader.layer(index)?);
+            }
+        }
+        let loader = reopened()?;
         let norm = loader.vector("output_norm.weight", shape.hidden)?;
-        // Small models use the embedding matrix as the output matrix.
-        let name = if gguf.has_tensor("output.weight") {
-            "output.weight"
-        } else {
-            "token_embd.weight"
-        };
-        let output = Linear::new(vec![loader.matrix(name, shape.vocabulary, shape.hidden)?], None)?;
-        let embedding = Embedding::open(Arc::clone(&gguf), &shape)?;
+        let output = loader.output()?;
+        drop(loader);
+        let embedding = Embedding::open(files, &shape)?;
         Self::assemble(shape, cpu, (embedding, layers, norm, output))
     }
 }

@@ -1,5 +1,6 @@
 //! The dimensions of a Qwen2 model.
 
+use serde::Deserialize;
 use weights::Gguf;
 
 use crate::LoadError;
@@ -108,6 +109,46 @@ impl Qwen2Shape {
         Ok(shape)
     }
 
+    /// The shape in a Hugging Face `config.json` of the model called `model`.
+    ///
+    /// # Errors
+    /// [`LoadError::Architecture`] for another family, [`LoadError::ModelConfig`] when the text is no such
+    /// configuration or contradicts itself.
+    pub fn from_config_json(model: &str, json: &str) -> Result<Self, LoadError> {
+        let config: Config = serde_json::from_str(json).map_err(|error| {
+            bad(
+                "config.json",
+                &error.to_string(),
+                "the configuration of a Qwen2 model",
+            )
+        })?;
+        if config.model_type != "qwen2" {
+            return Err(LoadError::Architecture {
+                model: model.to_owned(),
+                expected: "qwen2",
+                received: config.model_type,
+            });
+        }
+        let head_dim = config
+            .hidden_size
+            .checked_div(config.num_attention_heads)
+            .unwrap_or(0);
+        let shape = Self {
+            hidden: config.hidden_size,
+            intermediate: config.intermediate_size,
+            layers: config.num_hidden_layers,
+            heads: config.num_attention_heads,
+            kv_heads: config.num_key_value_heads,
+            head_dim: config.head_dim.unwrap_or(head_dim),
+            vocabulary: config.vocab_size,
+            context_tokens: config.max_position_embeddings,
+            rope_base: config.rope_theta,
+            norm_epsilon: config.rms_norm_eps,
+        };
+        shape.check()?;
+        Ok(shape)
+    }
+
     /// Width of the fused q, k and v row.
     pub(crate) fn qkv(&self) -> usize {
         (self.heads + 2 * self.kv_heads) * self.head_dim
@@ -156,6 +197,23 @@ impl Qwen2Shape {
         }
         Ok(())
     }
+}
+
+/// The fields of `config.json` that matter here.
+#[derive(Debug, Deserialize)]
+struct Config {
+    #[serde(default)]
+    model_type: String,
+    hidden_size: usize,
+    intermediate_size: usize,
+    num_hidden_layers: usize,
+    num_attention_heads: usize,
+    num_key_value_heads: usize,
+    head_dim: Option<usize>,
+    vocab_size: usize,
+    max_position_embeddings: usize,
+    rope_theta: f32,
+    rms_norm_eps: f32,
 }
 
 fn bad(what: &str, received: &str, expected: &str) -> LoadError {

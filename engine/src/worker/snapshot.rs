@@ -1,7 +1,12 @@
 //! Kept KV blocks on their way to a file and back.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use kernels::BLOCK_TOKENS;
+
 use super::Worker;
 use crate::kv::{Parent, Restored};
+use crate::qwen2::{Batch, BatchSequence};
 use crate::runner::Runner;
 
 /// Where a saved block hangs.
@@ -44,7 +49,14 @@ impl<R: Runner> Worker<R> {
     }
 
     /// Adds saved blocks while free ones last; evicts nothing. Returns how many were taken.
+    ///
+    /// Blocks are refused as a whole when computing one of them again gives other bits: whatever the file's
+    /// fingerprint says, this program would not have written them.
     pub(super) fn import(&mut self, saved: &[SavedBlock]) -> usize {
+        if !self.computes_the_same(saved) {
+            tracing::warn!("the prefix snapshot is ignored: its blocks are not what this program computes");
+            return 0;
+        }
         let mut nodes = Vec::with_capacity(saved.len());
         let mut taken = 0;
         for block in saved {
@@ -72,5 +84,31 @@ impl<R: Runner> Worker<R> {
             }
         }
         taken
+    }
+
+    /// Computes the first full block of a prompt again and compares its bits.
+    fn computes_the_same(&mut self, saved: &[SavedBlock]) -> bool {
+        let is_first = |block: &&SavedBlock| {
+            matches!(block.parent, SavedParent::Root(_)) && block.tokens.len() == BLOCK_TOKENS
+        };
+        let Some(first) = saved.iter().find(is_first) else {
+            return false;
+        };
+        let Some(block) = self.scheduler.kv_mut().borrow_block() else {
+            return false;
+        };
+        let blocks = [block];
+        let sequence = BatchSequence {
+            tokens: &first.tokens,
+            start: 0,
+            blocks: &blocks,
+            outputs: 0,
+        };
+        let batch = Batch::new(&[sequence]);
+        let (runner, logits) = (&mut self.runner, &mut self.logits);
+        let computed = catch_unwind(AssertUnwindSafe(|| runner.forward(&batch, logits))).is_ok();
+        let same = computed && self.runner.export_block(block) == first.bytes;
+        self.scheduler.kv_mut().return_block(block);
+        same
     }
 }
