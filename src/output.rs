@@ -42,10 +42,6 @@ pub(crate) fn error(error: &anyhow::Error) {
     eprintln!("error: {}", text.replace('\n', " "));
 }
 
-/// A note on stderr.
-pub(crate) fn note(text: impl AsRef<str>) {
-    eprintln!("{}", text.as_ref());
-}
 
 /// Rows as aligned columns; the first row is the head.
 pub(crate) fn table(rows: &[Vec<String>]) {

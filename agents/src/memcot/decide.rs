@@ -157,6 +157,7 @@ impl Memcot {
     fn enough(&mut self, verdict: judge::Verdict) -> bool {
         let judge::Verdict { enough, draft } = verdict;
         self.state.notes.push(Note::Judged { enough, draft });
+        self.state.enough = Some(enough);
         enough
     }
 

@@ -93,7 +93,8 @@ pub(crate) fn parse(state: &State, generation: &Generation) -> Result<Answer, Re
     reply::within("answer", &reply.answer, ANSWER_CHARACTERS)?;
     let evidence = reply::positions(&reply.evidence, &state.label_all(&state.shown))?;
     let text = reply.answer.trim().to_owned();
-    if !reply.found && state.settings.abstain {
+    // Two must agree before a question goes unanswered: small models say "not found" of evidence that answers it.
+    if !reply.found && state.settings.abstain && state.enough != Some(true) {
         return Ok(Answer {
             text: None,
             evidence: Vec::new(),

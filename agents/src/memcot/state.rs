@@ -54,6 +54,8 @@ pub(crate) struct State {
     pub(crate) picked: Vec<TurnRecord>,
     /// What the rewrite of this iteration said is missing.
     pub(crate) missing: String,
+    /// Whether the last verdict of the judge was that the evidence is enough; `None` before the first.
+    pub(crate) enough: Option<bool>,
     /// Queries of the last rewrite that were refused as repetitions.
     pub(crate) refused: Vec<String>,
     /// Why the last reply could not be used, while the stage is asked again.
@@ -86,6 +88,7 @@ impl State {
             shown: Vec::new(),
             choices: Vec::new(),
             picked: Vec::new(),
+            enough: None,
             missing: String::new(),
             refused: Vec::new(),
             retry: None,

@@ -92,6 +92,24 @@ fn second_search_shows_only_what_is_new() {
 }
 
 #[test]
+fn a_responder_that_finds_nothing_is_overruled_by_a_judge_that_found_enough() {
+    let replies = [
+        r#"{"useful": ["D1:2"]}"#,
+        r#"{"answer": "Rex", "enough": true}"#,
+        r#"{"answer": "Rex", "evidence": ["D1:2"], "found": false}"#,
+    ];
+    let settings = Settings {
+        zoom_out: false,
+        ..as_picked()
+    };
+    let played = play(QUESTION, settings, &replies);
+    let outcome = played.outcome();
+    assert!(!outcome.abstained);
+    assert_eq!(outcome.answer, "Rex");
+    assert_eq!(ids(&outcome.evidence), ["D1:2"]);
+}
+
+#[test]
 fn an_answer_without_evidence_is_an_honest_no() {
     let replies = [
         r#"{"useful": ["D1:2"]}"#,
