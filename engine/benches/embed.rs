@@ -4,7 +4,10 @@
 //! with one thread and with one per core.
 //! Corpus: 256 turns of dialogue of 6 to 60 words from a seeded generator; and one short query alone (latency).
 //! Not measured: loading, reading files.
-//! Run with: `cargo bench -p engine --bench embed` (needs `mneme models pull all-minilm-l6-v2`).
+//! Run with: `cargo bench -p engine --bench embed` (needs `mneme models pull all-minilm-l6-v2`); on a busy machine with
+//! `MNEME_BENCH_ON_CORE=1` and the filter `"/1 threads"`.
+
+mod on_core;
 
 use std::sync::Arc;
 
@@ -100,14 +103,16 @@ fn embed(criterion: &mut Criterion) {
             group.bench_function(
                 BenchmarkId::new(format!("{precision:?} 256 turns"), &name),
                 |bencher| {
-                    bencher.iter(|| run(&texts));
+                    on_core::measure(bencher, || run(&texts));
                 },
             );
             group.throughput(Throughput::Elements(1));
             group.bench_function(
                 BenchmarkId::new(format!("{precision:?} one query"), &name),
                 |bencher| {
-                    bencher.iter(|| run(&["When did Caroline go to the LGBTQ support group?"]));
+                    on_core::measure(bencher, || {
+                        run(&["When did Caroline go to the LGBTQ support group?"])
+                    });
                 },
             );
         }
