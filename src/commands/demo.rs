@@ -13,7 +13,7 @@ use crate::{assemble, output};
 /// Our own sample conversation; see data/sample/README.md.
 const SAMPLE: &str = include_str!("../../data/sample/two-friends.jsonl");
 /// A question of data/sample/questions.json.
-const QUESTION: &str = "When did Tamsin bring Kaffe home?";
+const QUESTION: &str = "What is Tamsin's profession?";
 
 pub(crate) fn run(args: DemoArgs, quiet: bool) -> Result<()> {
     let store = ModelStore::from_env()?;
