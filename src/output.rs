@@ -42,7 +42,6 @@ pub(crate) fn error(error: &anyhow::Error) {
     eprintln!("error: {}", text.replace('\n', " "));
 }
 
-
 /// Rows as aligned columns; the first row is the head.
 pub(crate) fn table(rows: &[Vec<String>]) {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);

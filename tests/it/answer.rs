@@ -52,7 +52,10 @@ fn a_question_is_answered_with_its_evidence_and_the_next_reuses_tokens() {
     assert!(trace["steps"].as_array().expect("steps").len() >= 3);
 
     // Another process, a related question: rules and card of the conversation come from the first run's cache.
-    let second = &ask(&memory, &["How much did the cargo bike cost?", "--max-iterations", "1"])[0];
+    let second = &ask(
+        &memory,
+        &["How much did the cargo bike cost?", "--max-iterations", "1"],
+    )[0];
     assert!(count(&second["usage"], "cached_tokens") > 0, "{second}");
 }
 
@@ -61,7 +64,10 @@ fn questions_asked_together_are_answered_as_alone() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let memory = folder.path().join("memory");
     fixture::ingest_sample(&memory);
-    let questions = ["What is Tamsin's profession?", "How much did the cargo bike cost?"];
+    let questions = [
+        "What is Tamsin's profession?",
+        "How much did the cargo bike cost?",
+    ];
     let options = ["--max-iterations", "1", "--no-prefix-cache"];
     let together = ask(&memory, &[&questions[..], &options[..]].concat());
     for (question, batched) in questions.iter().zip(&together) {
@@ -83,5 +89,8 @@ fn the_demo_answers_from_the_sample() {
             .arg(folder.path().join("memory")),
     );
     let text = String::from_utf8(output.stdout).expect("stdout is UTF-8");
-    assert!(text.contains("paper conservator") && text.contains("[s1:3]"), "{text}");
+    assert!(
+        text.contains("paper conservator") && text.contains("[s1:3]"),
+        "{text}"
+    );
 }

@@ -35,7 +35,11 @@ pub(crate) fn request(state: &State, tail: Tail) -> GenerationRequest {
 /// A stage's request behind rules and card only, and the date of the question where it is known.
 pub(crate) fn short_request(state: &State, tail: Tail) -> GenerationRequest {
     let parts = opening(state);
-    let kept = if state.question.asked.is_some() { parts.len() } else { 1 };
+    let kept = if state.question.asked.is_some() {
+        parts.len()
+    } else {
+        1
+    };
     finish(state, parts.into_iter().take(kept).collect(), tail)
 }
 

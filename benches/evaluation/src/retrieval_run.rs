@@ -98,14 +98,26 @@ pub fn evaluate_retrieval<'a>(
     })
 }
 
-fn measure(question: &Question, retriever: Retriever, recall: &dyn Recall) -> Result<Measured, RetrievalError> {
-    let hits = recall.search(&SearchRequest { query: question.text.clone(), limit: LIMIT, retriever })?;
+fn measure(
+    question: &Question,
+    retriever: Retriever,
+    recall: &dyn Recall,
+) -> Result<Measured, RetrievalError> {
+    let hits = recall.search(&SearchRequest {
+        query: question.text.clone(),
+        limit: LIMIT,
+        retriever,
+    })?;
     let share = |evidence: &[String], ids: &[&str]| evidence_recall(evidence, ids).unwrap_or(0.0);
     let ids: Vec<&str> = hits.iter().map(|hit| hit.turn.id.as_str()).collect();
     let mut values = Vec::new();
     for rank in RANKS {
         let first = &ids[..rank.min(ids.len())];
-        values.push((Column::Recall, rank.to_string(), share(&question.repaired_evidence, first)));
+        values.push((
+            Column::Recall,
+            rank.to_string(),
+            share(&question.repaired_evidence, first),
+        ));
         values.push((Column::Strict, rank.to_string(), share(&question.evidence, first)));
         let tokens: f64 = hits.iter().take(rank).map(tokens).sum();
         values.push((Column::Tokens, rank.to_string(), tokens));
@@ -117,30 +129,54 @@ fn measure(question: &Question, retriever: Retriever, recall: &dyn Recall) -> Re
             left >= 0.0
         });
         let fitting = &ids[..fitting.count()];
-        values.push((Column::AtTokens, budget.to_string(), share(&question.repaired_evidence, fitting)));
+        values.push((
+            Column::AtTokens,
+            budget.to_string(),
+            share(&question.repaired_evidence, fitting),
+        ));
     }
     let mut widened: BTreeMap<u32, (String, f64)> = BTreeMap::new();
     for hit in hits.iter().take(WINDOW.0) {
         for turn in recall.window(&hit.turn.conversation, &hit.turn.id, WINDOW.1)? {
-            let tokens = tokens(&Hit { turn: turn.clone(), score: 0.0 });
+            let tokens = tokens(&Hit {
+                turn: turn.clone(),
+                score: 0.0,
+            });
             widened.insert(turn.position, (turn.id.as_str().to_owned(), tokens));
         }
     }
     let widened_ids: Vec<&str> = widened.values().map(|(id, _)| id.as_str()).collect();
-    values.push((Column::Window, String::new(), share(&question.repaired_evidence, &widened_ids)));
-    values.push((Column::Tokens, "window".into(), widened.values().map(|(_, tokens)| tokens).sum()));
-    Ok(Measured { category: question.category, values })
+    values.push((
+        Column::Window,
+        String::new(),
+        share(&question.repaired_evidence, &widened_ids),
+    ));
+    values.push((
+        Column::Tokens,
+        "window".into(),
+        widened.values().map(|(_, tokens)| tokens).sum(),
+    ));
+    Ok(Measured {
+        category: question.category,
+        values,
+    })
 }
 
 /// A quarter of the characters of `Speaker: text [shares caption]`, as in the published measurements.
 fn tokens(hit: &Hit) -> f64 {
     let turn = &hit.turn;
-    let caption = turn.caption.as_ref().map_or(0, |caption| caption.chars().count() + " [shares ]".len());
+    let caption = turn
+        .caption
+        .as_ref()
+        .map_or(0, |caption| caption.chars().count() + " [shares ]".len());
     (turn.speaker.chars().count() + ": ".len() + turn.text.chars().count() + caption) as f64 / 4.0
 }
 
 fn table(measured: &[&Measured]) -> RecallTable {
-    let mut table = RecallTable { n: measured.len(), ..RecallTable::default() };
+    let mut table = RecallTable {
+        n: measured.len(),
+        ..RecallTable::default()
+    };
     let share = 1.0 / measured.len().max(1) as f64;
     for (column, key, value) in measured.iter().flat_map(|m| &m.values) {
         let values = match column {
