@@ -2,10 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "what fails in a helper fails the test")]
 
-#[expect(
-    dead_code,
-    reason = "the reference also reads GGUF files, which other tests need"
-)]
 mod reference;
 
 use std::collections::HashMap;

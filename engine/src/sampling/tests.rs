@@ -235,7 +235,7 @@ proptest! {
         masked in prop_oneof![Just(None), (1u32..6).prop_map(Some)],
     ) {
         let sampling = Sampling { temperature, top_k, top_p, min_p, repetition_penalty, seed };
-        let allowed = |id: u32| masked.is_none_or(|step| id % step == 0);
+        let allowed = |id: u32| masked.is_none_or(|step| id.is_multiple_of(step));
         let ids: Vec<u32> = (0..logits.len() as u32).filter(|&id| allowed(id)).collect();
         let mask = masked.map(|_| TokenMask::from_ids(logits.len(), &ids));
         let cpu = cpu();
