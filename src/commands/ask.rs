@@ -145,7 +145,7 @@ pub(crate) fn as_json(question: &str, outcome: &Outcome) -> Value {
 /// The answer for eyes: answer, proof, cost.
 pub(crate) fn print(question: &str, outcome: &Outcome, with_question: bool) {
     if with_question {
-        output::line(format!("{question}"));
+        output::line(question);
     }
     output::line(&outcome.answer);
     for turn in &outcome.evidence {

@@ -45,7 +45,13 @@ pub(super) fn run(
     let searchers = recall::by_conversation(&whole, questions)?;
     let loaded = assemble::language_model(cpu, &args.model, Some(&args.memory))?;
     let started = Instant::now();
-    let price = ask(args, &open, &searchers, &loaded.engine, &mut log, quiet)?;
+    let run = Run {
+        args,
+        questions: &open,
+        searchers: &searchers,
+        model: &loaded.engine,
+    };
+    let price = run.ask(&mut log, quiet)?;
     let seconds = started.elapsed().as_secs_f64();
     loaded.keep_prefixes();
     let ids: HashSet<&str> = questions.iter().map(|question| question.id.as_str()).collect();
@@ -70,47 +76,53 @@ pub(super) fn run(
     }
 }
 
-fn ask(
-    args: &LocomoArgs,
-    questions: &[&Question],
-    searchers: &BTreeMap<String, Searcher>,
-    model: &dyn LanguageModel,
-    log: &mut Log,
-    quiet: bool,
-) -> Result<Price> {
-    let method = method(args);
-    let jobs = questions.iter().map(|question| Job {
-        question: agents::Question::new(&question.text),
-        method: method.clone(),
-        recall: &searchers[&question.conversation] as &dyn Recall,
-    });
-    let bar = progress::count_bar(quiet);
-    bar.set_length(questions.len() as u64);
-    bar.set_message("asking");
-    let cancel = interrupt::flag()?;
-    let mut price = Price::default();
-    let mut failed = Ok(());
-    Driver::new(model)
-        .open(args.concurrency)
-        .cancel(cancel)
-        .run(jobs.collect(), &mut |event| {
-            let Progress::Ended { index, answered } = event else {
-                return;
-            };
-            bar.inc(1);
-            match &answered.result {
-                Ok(outcome) => {
-                    price.add(outcome);
-                    let written = log.write(&questions[index].id, outcome, &answered.trace.to_json());
-                    if failed.is_ok() {
-                        failed = written;
-                    }
-                }
-                Err(error) => price.failures.push(format!("{}: {error}", questions[index].id)),
-            }
+/// Questions that are still to be answered, and what answers them.
+struct Run<'a> {
+    args: &'a LocomoArgs,
+    questions: &'a [&'a Question],
+    searchers: &'a BTreeMap<String, Searcher>,
+    model: &'a dyn LanguageModel,
+}
+
+impl Run<'_> {
+    fn ask(&self, log: &mut Log, quiet: bool) -> Result<Price> {
+        let method = method(self.args);
+        let jobs = self.questions.iter().map(|question| Job {
+            question: agents::Question::new(&question.text),
+            method: method.clone(),
+            recall: &self.searchers[&question.conversation] as &dyn Recall,
         });
-    bar.finish_and_clear();
-    failed.map(|()| price)
+        let bar = progress::count_bar(quiet);
+        bar.set_length(self.questions.len() as u64);
+        bar.set_message("asking");
+        let cancel = interrupt::flag()?;
+        let mut price = Price::default();
+        let mut failed = Ok(());
+        Driver::new(self.model)
+            .open(self.args.concurrency)
+            .cancel(cancel)
+            .run(jobs.collect(), &mut |event| {
+                let Progress::Ended { index, answered } = event else {
+                    return;
+                };
+                bar.inc(1);
+                match &answered.result {
+                    Ok(outcome) => {
+                        price.add(outcome);
+                        let written =
+                            log.write(&self.questions[index].id, outcome, &answered.trace.to_json());
+                        if failed.is_ok() {
+                            failed = written;
+                        }
+                    }
+                    Err(error) => price
+                        .failures
+                        .push(format!("{}: {error}", self.questions[index].id)),
+                }
+            });
+        bar.finish_and_clear();
+        failed.map(|()| price)
+    }
 }
 
 /// The published protocol forbids "not in the conversation" except for unanswerable questions; see ARCHITECTURE.md.
