@@ -147,7 +147,7 @@ impl<W: Write> Write for Hashing<W> {
     }
 }
 
-/// Reads what [`write`] wrote for the same fingerprint; nothing where there is no file, the reason where the file
+/// Reads what [`write()`] wrote for the same fingerprint; nothing where there is no file, the reason where the file
 /// is of no use.
 pub(crate) fn read(
     path: &Path,

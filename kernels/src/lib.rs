@@ -9,7 +9,7 @@
 //!   [`Cpu::bidirectional_attention`] serves encoders.
 //! - Rows: [`Cpu::rms_norm`], [`Cpu::layer_norm`], [`Cpu::rope`], [`Cpu::swiglu`], [`Cpu::gelu`].
 //! - Logits: [`Cpu::argmax`], [`Cpu::top_k`], [`Cpu::log_sum_exp`], [`Cpu::mask_logits`].
-//! - [`reference`] has the obvious twins of all these.
+//! - [`mod@reference`] has the obvious twins of all these.
 //!
 //! Activations are row-major `[rows, width]` in single precision. **The result of a row is the same bit for bit
 //! whatever other rows share the call and however many threads take part**; it differs between instruction sets
