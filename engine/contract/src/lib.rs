@@ -1,7 +1,7 @@
 //! What can be asked of a language model or an embedder, and what comes back.
 //!
 //! Everything above the engine (`retrieval`, `agents`, `evaluation`) sees this crate only, so that it
-//! compiles and tests in seconds against the scripted model of the [`scripted`] module.
+//! compiles and tests in seconds against the scripted model of the `scripted` module.
 //!
 //! This crate does not know tensors, devices, files, async runtimes or conversations.
 
