@@ -15,7 +15,7 @@ use weights::{Gguf, ModelStore, Specials, Tokenizer};
 static TOKENIZER: LazyLock<Arc<Tokenizer>> = LazyLock::new(|| {
     let files = ModelStore::from_env()
         .unwrap()
-        .locate("qwen2.5-coder-0.5b")
+        .pull("qwen2.5-coder-0.5b", &mut ())
         .unwrap_or_else(|error| panic!("{error}"));
     Arc::new(Tokenizer::from_gguf(&Gguf::open(files.gguf().unwrap()).unwrap()).unwrap())
 });

@@ -21,7 +21,10 @@ fn files(name_or_path: &str) -> ModelFiles {
 }
 
 fn minilm() -> ModelFiles {
-    files("all-minilm-l6-v2")
+    ModelStore::from_env()
+        .unwrap()
+        .pull("all-minilm-l6-v2", &mut ())
+        .unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn load(files: &ModelFiles, threads: usize, precision: Precision) -> BertEmbedder {

@@ -22,9 +22,9 @@ const TEXT: &str = include_str!("data/text.txt");
 const MIB: u64 = 1 << 20;
 
 fn files() -> ModelFiles {
-    match ModelStore::from_env().and_then(|store| store.locate(MODEL)) {
+    match ModelStore::from_env().and_then(|store| store.pull(MODEL, &mut ())) {
         Ok(files) => files,
-        Err(error) => panic!("{error}\nrun `mneme models pull {MODEL}` first"),
+        Err(error) => panic!("this test needs the model {MODEL}: {error}"),
     }
 }
 

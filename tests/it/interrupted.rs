@@ -99,10 +99,15 @@ fn a_killed_ingest_is_completed_by_the_next() {
     assert_eq!(ids.len(), 2_000, "every turn once");
     let found = fixture::json_lines(
         fixture::mneme()
-            .args(["search", "437 herons on walk 23", "--json", "--memory"])
+            .args([
+                "search",
+                "1739 herons on walk 47 of week 37",
+                "--json",
+                "--memory",
+            ])
             .arg(&memory),
     );
-    assert_eq!(found[0]["hits"][0]["turn"]["id"], "s19:23");
+    assert_eq!(found[0]["hits"][0]["turn"]["id"], "s37:47");
 }
 
 #[test]

@@ -98,7 +98,7 @@ const GOLDEN: &[(&str, &[u32])] = &[
 
 fn files(name: &str) -> ModelFiles {
     ModelStore::from_env()
-        .and_then(|store| store.locate(name))
+        .and_then(|store| store.pull(name, &mut ()))
         .unwrap_or_else(|error| panic!("{error}"))
 }
 
