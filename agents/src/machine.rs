@@ -46,8 +46,6 @@ pub enum Stage {
     Respond,
     /// RIME: the answer from memories.
     Recollect,
-    /// RIME: whether the source turns bear the answer out.
-    Verify,
 }
 
 /// A turn by name; turn ids are unique within a conversation only.
@@ -155,12 +153,14 @@ pub enum Note {
         /// Their labels.
         ids: Vec<String>,
     },
-    /// The judge's verdict.
+    /// The judge's verdict on a draft answer.
     Judged {
-        /// Whether the evidence is enough.
-        enough: bool,
-        /// The answer as far as the judge could tell it.
+        /// The draft.
         draft: String,
+        /// The judge's confidence in percent.
+        confidence: u8,
+        /// Whether the search ends with it.
+        enough: bool,
     },
     /// The next queries.
     Queries {

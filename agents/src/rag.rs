@@ -1,11 +1,11 @@
 //! Plain retrieval, the baseline: one search, one call over the best turns.
 
 use engine_contract::Generation;
-use retrieval::{Card, Hit, SearchRequest};
+use retrieval::{Card, Hit, SearchRequest, TurnRecord};
 
 use crate::excerpts::{in_order, within_budget};
 use crate::machine::Note;
-use crate::memcot::respond::{self, Answer};
+use crate::memcot::respond;
 use crate::memcot::state::State;
 use crate::{AgentError, Event, Machine, Outcome, Question, RagSettings, Settings, Stage, Step};
 
@@ -86,18 +86,19 @@ impl Rag {
                     reason: error.to_string(),
                     instead: "there is no answer".into(),
                 });
-                Answer {
-                    text: None,
-                    evidence: Vec::new(),
-                }
+                return self.done(None, Vec::new());
             }
         };
-        let cited = answer
-            .evidence
-            .into_iter()
-            .map(|i| self.state.shown[i].clone())
-            .collect();
-        self.phase = Phase::Done(Box::new(self.state.outcome(answer.text, cited)));
+        let cited = self.state.cited(&answer.evidence);
+        if answer.found {
+            self.done(Some(answer.text), cited);
+        } else {
+            self.done(None, Vec::new());
+        }
+    }
+
+    fn done(&mut self, answer: Option<String>, cited: Vec<TurnRecord>) {
+        self.phase = Phase::Done(Box::new(self.state.outcome(answer, cited)));
     }
 }
 
@@ -113,7 +114,7 @@ impl Machine for Rag {
             },
             Phase::Respond => Step::Generate {
                 stage: Stage::Respond,
-                request: Box::new(respond::prompt(&self.state)),
+                request: Box::new(respond::prompt(&self.state, self.state.settings.abstain)),
             },
             Phase::Done(outcome) => Step::Finished(outcome.clone()),
         }

@@ -13,16 +13,26 @@ use serde_json::Value;
 use super::state::{Episode, State};
 use crate::excerpts::estimated_tokens;
 use crate::prompts::render;
-use crate::time_words::long_date;
 
 /// What a stage adds to the stem, and the shape and length of its reply.
 pub(crate) struct Tail {
-    /// The stage's own text.
-    pub(crate) text: String,
-    /// JSON schema of the reply.
-    pub(crate) schema: Value,
+    /// The stage's own texts, each a message part.
+    pub(crate) parts: Vec<String>,
+    /// The shape of the reply.
+    pub(crate) constraint: Constraint,
     /// Tokens of the longest sensible reply.
     pub(crate) max_tokens: usize,
+}
+
+impl Tail {
+    /// One text, and a reply in JSON.
+    pub(crate) fn json(text: String, schema: Value, max_tokens: usize) -> Self {
+        Self {
+            parts: vec![text],
+            constraint: Constraint::JsonSchema(schema),
+            max_tokens,
+        }
+    }
 }
 
 /// A stage's request behind the whole stem.
@@ -32,19 +42,18 @@ pub(crate) fn request(state: &State, tail: Tail) -> GenerationRequest {
     finish(state, parts, tail)
 }
 
-/// A stage's request behind rules and card only, and the date of the question where it is known.
+/// The turns in front of the model, as the part that responder and judge share.
+pub(crate) fn shown(state: &State) -> String {
+    render("shown.md", context! { excerpts => state.excerpts(&state.shown) })
+}
+
+/// A stage's request behind rules and card only.
 pub(crate) fn short_request(state: &State, tail: Tail) -> GenerationRequest {
-    let parts = opening(state);
-    let kept = if state.question.asked.is_some() {
-        parts.len()
-    } else {
-        1
-    };
-    finish(state, parts.into_iter().take(kept).collect(), tail)
+    finish(state, vec![card(&state.card)], tail)
 }
 
 fn finish(state: &State, mut parts: Vec<String>, tail: Tail) -> GenerationRequest {
-    parts.push(tail.text);
+    parts.extend(tail.parts);
     let mut max_tokens = tail.max_tokens;
     if let Some(reason) = &state.retry {
         parts.push(render("retry.md", context! { reason }));
@@ -58,19 +67,13 @@ fn finish(state: &State, mut parts: Vec<String>, tail: Tail) -> GenerationReques
         },
     ];
     let mut request = GenerationRequest::new(Prompt::Chat(messages), max_tokens);
-    request.constraint = Constraint::JsonSchema(tail.schema);
+    request.constraint = tail.constraint;
     request
 }
 
 fn opening(state: &State) -> Vec<String> {
-    let asked = state.question.asked.map(|time| long_date(time.date()));
-    vec![
-        card(&state.card),
-        render(
-            "question.md",
-            context! { question => &state.question_text, asked },
-        ),
-    ]
+    let fields = context! { question => &state.question_text, asked => state.asked() };
+    vec![card(&state.card), render("question.md", fields)]
 }
 
 /// Who speaks, and nothing else: a small model answers "when" with any date range that stands here.

@@ -10,7 +10,6 @@ mod remember;
 mod settings;
 #[cfg(test)]
 mod tests;
-mod verify;
 
 pub use answer::Rime;
 pub use bank::{Memory, MemoryBank, MemoryId, Operation, SessionKey};
