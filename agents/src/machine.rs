@@ -46,6 +46,8 @@ pub enum Stage {
     Respond,
     /// RIME: the answer from memories.
     Recollect,
+    /// RIME: whether the source turns bear the answer out.
+    Verify,
 }
 
 /// A turn by name; turn ids are unique within a conversation only.
@@ -153,14 +155,12 @@ pub enum Note {
         /// Their labels.
         ids: Vec<String>,
     },
-    /// The judge's verdict on a draft answer.
+    /// The judge's verdict.
     Judged {
-        /// The draft.
-        draft: String,
-        /// The judge's confidence in percent.
-        confidence: u8,
-        /// Whether the search ends with it.
+        /// Whether the evidence is enough.
         enough: bool,
+        /// The answer as far as the judge could tell it.
+        draft: String,
     },
     /// The next queries.
     Queries {

@@ -21,8 +21,8 @@ const FILES: [(&str, &str); 18] = [
     ("respond.md", include_str!("../prompts/respond.md")),
     ("retry.md", include_str!("../prompts/retry.md")),
     ("rewrite.md", include_str!("../prompts/rewrite.md")),
-    ("shown.md", include_str!("../prompts/shown.md")),
     ("system.md", include_str!("../prompts/system.md")),
+    ("verify.md", include_str!("../prompts/verify.md")),
     ("zoom_in.md", include_str!("../prompts/zoom_in.md")),
     ("zoom_out.md", include_str!("../prompts/zoom_out.md")),
 ];

@@ -1,11 +1,11 @@
 //! Plain retrieval, the baseline: one search, one call over the best turns.
 
 use engine_contract::Generation;
-use retrieval::{Card, Hit, SearchRequest, TurnRecord};
+use retrieval::{Card, Hit, SearchRequest};
 
 use crate::excerpts::{in_order, within_budget};
 use crate::machine::Note;
-use crate::memcot::respond;
+use crate::memcot::respond::{self, Answer};
 use crate::memcot::state::State;
 use crate::{AgentError, Event, Machine, Outcome, Question, RagSettings, Settings, Stage, Step};
 
@@ -86,19 +86,18 @@ impl Rag {
                     reason: error.to_string(),
                     instead: "there is no answer".into(),
                 });
-                return self.done(None, Vec::new());
+                Answer {
+                    text: None,
+                    evidence: Vec::new(),
+                }
             }
         };
-        let cited = self.state.cited(&answer.evidence);
-        if answer.found {
-            self.done(Some(answer.text), cited);
-        } else {
-            self.done(None, Vec::new());
-        }
-    }
-
-    fn done(&mut self, answer: Option<String>, cited: Vec<TurnRecord>) {
-        self.phase = Phase::Done(Box::new(self.state.outcome(answer, cited)));
+        let cited = answer
+            .evidence
+            .into_iter()
+            .map(|i| self.state.shown[i].clone())
+            .collect();
+        self.phase = Phase::Done(Box::new(self.state.outcome(answer.text, cited)));
     }
 }
 
@@ -114,7 +113,7 @@ impl Machine for Rag {
             },
             Phase::Respond => Step::Generate {
                 stage: Stage::Respond,
-                request: Box::new(respond::prompt(&self.state, self.state.settings.abstain)),
+                request: Box::new(respond::prompt(&self.state)),
             },
             Phase::Done(outcome) => Step::Finished(outcome.clone()),
         }

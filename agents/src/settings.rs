@@ -48,14 +48,8 @@ pub struct Settings {
     /// Earlier searches may take this many estimated tokens of a prompt; then the older ones shrink to their
     /// queries.
     pub episodic_tokens: usize,
-    /// The judge's confidence, in percent, from which a drafted answer ends the search. Scales differ by model: right
-    /// answers of Qwen2.5-Coder-0.5B lie at 38 on average and wrong ones at 34, those of the 1.5B at 70 and 56
-    /// (24 development questions); 36 and 65 part them best.
-    pub enough_percent: u8,
     /// Whether "not in the conversation" may be the answer.
     pub abstain: bool,
-    /// With `abstain`, the best answer is held back below this confidence, in percent.
-    pub abstain_percent: u8,
     /// The responder also sees the best found turns that were not picked, up to this many estimated tokens in
     /// all; 0 shows it the picked ones only.
     pub fill_tokens: usize,
@@ -80,9 +74,7 @@ impl Default for Settings {
             zoom_out: true,
             episodic: true,
             episodic_tokens: 300,
-            enough_percent: 40,
             abstain: true,
-            abstain_percent: 30,
             fill_tokens: 0,
             retriever: Retriever::Hybrid,
             time_words: true,
@@ -107,8 +99,6 @@ impl Settings {
         )?;
         in_range("max_picks", self.max_picks, 1, 50, "1 to 50")?;
         in_range("keep_ranked", self.keep_ranked, 0, 50, "0 to 50")?;
-        in_range("enough_percent", self.enough_percent.into(), 0, 100, "0 to 100")?;
-        in_range("abstain_percent", self.abstain_percent.into(), 0, 100, "0 to 100")?;
         in_range(
             "window",
             self.window,

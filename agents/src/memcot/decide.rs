@@ -3,11 +3,10 @@
 use engine_contract::Generation;
 use retrieval::TurnRecord;
 
-use super::state::Draft;
 use super::{Call, Memcot, Phase, fused, judge, perceive, respond, rewrite, stem, zoom_in, zoom_out};
 use crate::machine::{Note, QueryAction, Stage};
+use crate::query;
 use crate::reply::ReplyError;
-use crate::{Stages, query};
 
 /// What becomes of a reply.
 enum Settled<T> {
@@ -116,15 +115,20 @@ impl Memcot {
         self.perceived();
     }
 
-    /// The iteration's perception is complete: its evidence is settled, and an answer is drafted where there is
-    /// something new to answer from.
+    /// The iteration's perception is complete: its evidence is settled, and the judge is asked where its verdict
+    /// can change something.
     pub(super) fn perceived(&mut self) {
         let added = self.state.settle();
-        if added > 0 {
+        if self.state.iteration == self.state.settings.max_iterations {
+            self.skip(Stage::Judge, "this was the last iteration");
             return self.respond();
         }
-        self.skip(Stage::Respond, "there is no new evidence");
-        self.not_enough();
+        if added > 0 {
+            self.phase = Phase::Ask(Call::Judge);
+            return;
+        }
+        self.skip(Stage::Judge, "there is no new evidence");
+        self.phase = Phase::Ask(Call::Rewrite);
     }
 
     pub(super) fn judged(&mut self, generation: &Generation) {
@@ -132,59 +136,29 @@ impl Memcot {
         match self.settle(Stage::Judge, parsed) {
             Settled::Again => {}
             Settled::Lost(reason) => {
-                self.degraded(Stage::Judge, reason, "the draft is the answer");
-                self.verdict(100);
+                self.degraded(
+                    Stage::Judge,
+                    reason,
+                    "the question is answered from what was found",
+                );
+                self.respond();
             }
-            Settled::Use(confidence) => self.verdict(confidence),
+            Settled::Use(verdict) => {
+                if self.enough(verdict) {
+                    self.respond();
+                } else {
+                    self.phase = Phase::Ask(Call::Rewrite);
+                }
+            }
         }
     }
 
-    /// Ends with the draft or goes on without it.
-    fn verdict(&mut self, confidence: u8) {
-        let enough = confidence >= self.state.settings.enough_percent;
-        let draft = self
-            .state
-            .draft
-            .as_ref()
-            .map(|draft| draft.answer.clone())
-            .unwrap_or_default();
-        self.state.notes.push(Note::Judged {
-            draft,
-            confidence,
-            enough,
-        });
-        self.state.rate(confidence);
-        // The fused reply has judged already, and has nothing to rewrite with: this verdict weighs the answer only.
-        if enough || self.state.settings.stages == Stages::Fused {
-            self.conclude();
-        } else {
-            self.not_enough();
-        }
-    }
-
-    /// Searches on where an iteration is left, else concludes.
-    fn not_enough(&mut self) {
-        if self.state.iteration == self.state.settings.max_iterations {
-            return self.conclude();
-        }
-        match self.state.settings.stages {
-            Stages::Separate => self.phase = Phase::Ask(Call::Rewrite),
-            Stages::Fused => self.keywords(),
-        }
-    }
-
-    /// The best draft is the answer, or none where the judge trusts none and that may be said.
-    fn conclude(&mut self) {
-        let least = if self.state.settings.abstain {
-            self.state.settings.abstain_percent
-        } else {
-            0
-        };
-        let outcome = match self.state.best.take().filter(|best| best.confidence >= least) {
-            Some(draft) => self.state.outcome(Some(draft.answer), draft.cited),
-            None => self.state.outcome(None, Vec::new()),
-        };
-        self.phase = Phase::Done(Box::new(outcome));
+    /// Notes a verdict.
+    fn enough(&mut self, verdict: judge::Verdict) -> bool {
+        let judge::Verdict { enough, draft } = verdict;
+        self.state.notes.push(Note::Judged { enough, draft });
+        self.state.enough = Some(enough);
+        enough
     }
 
     pub(super) fn rewritten(&mut self, generation: &Generation) {
@@ -242,7 +216,7 @@ impl Memcot {
             Some(query) => self.next_iteration(QueryAction::Keywords, vec![query]),
             None => {
                 self.skip(Stage::Rewrite, "there is no new query");
-                self.conclude();
+                self.respond();
             }
         }
     }
@@ -287,20 +261,13 @@ impl Memcot {
         };
         let fused::Fused {
             useful,
-            draft,
-            enough,
+            verdict,
             missing,
             queries,
         } = reply;
         self.pick(&useful);
         self.state.settle();
-        let confidence = if enough { 100 } else { 0 };
-        self.state.notes.push(Note::Judged {
-            draft,
-            confidence,
-            enough,
-        });
-        if enough || self.state.iteration == self.state.settings.max_iterations {
+        if self.enough(verdict) || self.state.iteration == self.state.settings.max_iterations {
             return self.respond();
         }
         self.state.missing = missing;
@@ -314,7 +281,7 @@ impl Memcot {
         let base = perceive::answer_base(&self.state);
         if base.is_empty() {
             self.skip(Stage::Respond, "no turn was found at all");
-            return self.conclude();
+            return self.finish(None, Vec::new());
         }
         self.state.show(base.clone(), base);
         self.phase = Phase::Ask(Call::Respond);
@@ -324,32 +291,21 @@ impl Memcot {
         let parsed = respond::parse(&self.state, generation);
         match self.settle(Stage::Respond, parsed) {
             Settled::Again => {}
-            Settled::Use(answer) => {
-                let cited = self.state.cited(&answer.evidence);
-                self.state.draft = Some(Draft {
-                    answer: answer.text,
-                    cited,
-                    confidence: 0,
-                });
-                if self.verdict_matters() {
-                    self.phase = Phase::Ask(Call::Judge);
-                } else {
-                    self.skip(Stage::Judge, "its verdict would change nothing");
-                    self.state.rate(100);
-                    self.conclude();
-                }
+            Settled::Use(respond::Answer { text, evidence }) => {
+                let cited = evidence
+                    .into_iter()
+                    .map(|i| self.state.shown[i].clone())
+                    .collect();
+                self.finish(text, cited);
             }
             Settled::Lost(reason) => {
-                self.degraded(Stage::Respond, reason, "the search goes on");
-                self.not_enough();
+                self.degraded(Stage::Respond, reason, "there is no answer");
+                self.finish(None, Vec::new());
             }
         }
     }
 
-    /// Whether the judge can send the question on, change which draft is the answer, or hold it back.
-    fn verdict_matters(&self) -> bool {
-        let settings = &self.state.settings;
-        let may_go_on = settings.stages == Stages::Separate && self.state.iteration < settings.max_iterations;
-        settings.abstain || self.state.best.is_some() || may_go_on
+    fn finish(&mut self, answer: Option<String>, cited: Vec<TurnRecord>) {
+        self.phase = Phase::Done(Box::new(self.state.outcome(answer, cited)));
     }
 }

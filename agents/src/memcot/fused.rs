@@ -4,15 +4,13 @@ use engine_contract::{Generation, GenerationRequest};
 use minijinja::context;
 use serde::Deserialize;
 
+use super::judge::{DRAFT_CHARACTERS, Verdict};
 use super::rewrite::{self, MISSING_CHARACTERS, QUERY_CHARACTERS};
 use super::state::State;
 use super::stem::{self, Tail};
 use crate::prompts::render;
 use crate::reply::{self, ReplyError};
 use crate::schema;
-
-/// Characters of the draft answer.
-const DRAFT_CHARACTERS: usize = 100;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -29,10 +27,8 @@ struct Reply {
 pub(super) struct Fused {
     /// Positions in the turns shown, most useful first.
     pub(super) useful: Vec<usize>,
-    /// The answer as far as the turns shown tell it; may be empty.
-    pub(super) draft: String,
-    /// Whether they tell it whole.
-    pub(super) enough: bool,
+    /// Draft and verdict.
+    pub(super) verdict: Verdict,
     /// What is missing where it is not enough.
     pub(super) missing: String,
     /// What to search for next where it does not.
@@ -59,7 +55,14 @@ pub(super) fn prompt(state: &State) -> GenerationRequest {
         ("missing", schema::text(0, MISSING_CHARACTERS)),
         ("queries", schema::texts(0, queries, QUERY_CHARACTERS)),
     ]);
-    stem::request(state, Tail::json(text, schema, 110 + 12 * picks + 30 * queries))
+    stem::request(
+        state,
+        Tail {
+            text,
+            schema,
+            max_tokens: 110 + 12 * picks + 30 * queries,
+        },
+    )
 }
 
 pub(super) fn parse(state: &State, generation: &Generation) -> Result<Fused, ReplyError> {
@@ -72,11 +75,13 @@ pub(super) fn parse(state: &State, generation: &Generation) -> Result<Fused, Rep
     } else {
         rewrite::checked(reply.queries)?
     };
-    let (draft, enough) = (reply.answer.trim().to_owned(), reply.enough);
+    let verdict = Verdict {
+        enough: reply.enough,
+        draft: reply.answer.trim().to_owned(),
+    };
     Ok(Fused {
         useful,
-        draft,
-        enough,
+        verdict,
         missing: reply.missing,
         queries,
     })

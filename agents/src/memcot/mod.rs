@@ -2,7 +2,7 @@
 
 mod decide;
 mod fused;
-pub(crate) mod judge;
+mod judge;
 pub(crate) mod perceive;
 pub(crate) mod respond;
 mod rewrite;
@@ -80,19 +80,11 @@ impl Memcot {
         match call {
             Call::ZoomIn => zoom_in::prompt(&self.state),
             Call::ZoomOut => zoom_out::prompt(&self.state),
-            Call::Judge => judge::prompt(&self.state, self.draft()),
+            Call::Judge => judge::prompt(&self.state),
             Call::Rewrite => rewrite::prompt(&self.state),
             Call::Fused => fused::prompt(&self.state),
-            // The judge says whether it is there, not the responder.
-            Call::Respond => respond::prompt(&self.state, false),
+            Call::Respond => respond::prompt(&self.state),
         }
-    }
-
-    fn draft(&self) -> &str {
-        self.state
-            .draft
-            .as_ref()
-            .map_or("", |draft| draft.answer.as_str())
     }
 
     fn searches(&self) -> Vec<SearchRequest> {

@@ -33,49 +33,47 @@ fn yes() -> bool {
 }
 
 /// What the responder said.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
-    /// The answer.
-    pub(crate) text: String,
-    /// Whether the responder itself says that the evidence holds it.
-    pub(crate) found: bool,
+    /// The answer; `None` where the evidence does not hold one.
+    pub(crate) text: Option<String>,
     /// Positions in the turns shown.
     pub(crate) evidence: Vec<usize>,
 }
 
-/// The request; with `ask_found`, the responder also says whether the evidence holds an answer, for loops without
-/// a judge.
-pub(crate) fn prompt(state: &State, ask_found: bool) -> GenerationRequest {
+pub(crate) fn prompt(state: &State) -> GenerationRequest {
     let ids = state.label_all(&state.shown);
+    let abstain = state.settings.abstain;
     let plain = state.retry.is_some();
     let text = render(
         "respond.md",
-        context! { question => &state.question_text, asked => state.asked(), found => ask_found, plain },
+        context! {
+            excerpts => state.excerpts(&state.shown),
+            question => &state.question_text,
+            abstain,
+            plain,
+            example => &ids[0],
+        },
     );
     let answer = ("answer", schema::text(1, ANSWER_CHARACTERS));
     let evidence = ("evidence", schema::ids(&ids, 1, CITATIONS));
     // Asked last, "found" is false whatever the evidence: Qwen2.5-Coder-0.5B then judges its own ids.
-    let schema = if ask_found {
+    let schema = if abstain {
         schema::object([("found", schema::boolean()), answer, evidence])
     } else {
         schema::object([answer, evidence])
     };
-    // The JSON failed once: a short plain text cannot.
-    let constraint = if plain {
-        Constraint::None
-    } else {
-        Constraint::JsonSchema(schema)
-    };
-    let parts = vec![stem::shown(state), text];
     let mut request = stem::short_request(
         state,
         Tail {
-            parts,
-            constraint,
+            text,
+            schema,
             max_tokens: 70 + 12 * CITATIONS,
         },
     );
     if plain {
+        // The JSON failed once: a short plain text cannot.
+        request.constraint = Constraint::None;
         request.stop = vec!["\n".into()];
     }
     request
@@ -86,8 +84,7 @@ pub(crate) fn parse(state: &State, generation: &Generation) -> Result<Answer, Re
         return match generation.text.trim() {
             "" => Err(ReplyError::Empty { field: "answer" }),
             text => Ok(Answer {
-                text: text.to_owned(),
-                found: true,
+                text: Some(text.to_owned()),
                 evidence: Vec::new(),
             }),
         };
@@ -96,12 +93,18 @@ pub(crate) fn parse(state: &State, generation: &Generation) -> Result<Answer, Re
     reply::within("answer", &reply.answer, ANSWER_CHARACTERS)?;
     let evidence = reply::positions(&reply.evidence, &state.label_all(&state.shown))?;
     let text = reply.answer.trim().to_owned();
-    if reply.found && text.is_empty() {
+    // Two must agree before a question goes unanswered: small models say "not found" of evidence that answers it.
+    if !reply.found && state.settings.abstain && state.enough != Some(true) {
+        return Ok(Answer {
+            text: None,
+            evidence: Vec::new(),
+        });
+    }
+    if text.is_empty() {
         return Err(ReplyError::Empty { field: "answer" });
     }
     Ok(Answer {
-        text,
-        found: reply.found,
+        text: Some(text),
         evidence,
     })
 }

@@ -60,7 +60,14 @@ pub(super) fn prompt(state: &State) -> GenerationRequest {
         ("action", schema::word(&["decompose", "prune", "rephrase"])),
         ("queries", schema::texts(1, queries, QUERY_CHARACTERS)),
     ]);
-    stem::request(state, Tail::json(text, schema, 50 + 30 * queries))
+    stem::request(
+        state,
+        Tail {
+            text,
+            schema,
+            max_tokens: 50 + 30 * queries,
+        },
+    )
 }
 
 pub(super) fn parse(generation: &Generation) -> Result<Rewrite, ReplyError> {

@@ -8,7 +8,6 @@ use retrieval::{Card, TurnRecord};
 use crate::excerpts::{self, Excerpt};
 use crate::labels::Labels;
 use crate::machine::{Note, QueryAction};
-use crate::time_words::long_date;
 use crate::{Outcome, Question, Settings, TurnKey};
 
 /// A turn that was accepted as evidence, with the iteration that accepted it.
@@ -16,15 +15,6 @@ use crate::{Outcome, Question, Settings, TurnKey};
 pub(crate) struct Evidence {
     pub(crate) turn: TurnRecord,
     pub(crate) iteration: usize,
-}
-
-/// An answer on the way.
-#[derive(Debug, Clone)]
-pub(crate) struct Draft {
-    pub(crate) answer: String,
-    pub(crate) cited: Vec<TurnRecord>,
-    /// How sure the judge is, in percent.
-    pub(crate) confidence: u8,
 }
 
 /// What one iteration searched for and what it left open.
@@ -64,10 +54,8 @@ pub(crate) struct State {
     pub(crate) picked: Vec<TurnRecord>,
     /// What the rewrite of this iteration said is missing.
     pub(crate) missing: String,
-    /// The answer drafted last, not yet judged.
-    pub(crate) draft: Option<Draft>,
-    /// The judged draft with the highest confidence so far; the newest among equals.
-    pub(crate) best: Option<Draft>,
+    /// Whether the last verdict of the judge was that the evidence is enough; `None` before the first.
+    pub(crate) enough: Option<bool>,
     /// Queries of the last rewrite that were refused as repetitions.
     pub(crate) refused: Vec<String>,
     /// Why the last reply could not be used, while the stage is asked again.
@@ -100,8 +88,7 @@ impl State {
             shown: Vec::new(),
             choices: Vec::new(),
             picked: Vec::new(),
-            draft: None,
-            best: None,
+            enough: None,
             missing: String::new(),
             refused: Vec::new(),
             retry: None,
@@ -116,11 +103,6 @@ impl State {
             });
         }
         state
-    }
-
-    /// The day on which the question is asked, where that is known.
-    pub(crate) fn asked(&self) -> Option<String> {
-        self.question.asked.map(|time| long_date(time.date()))
     }
 
     /// The label of a turn that was shown before.
@@ -209,32 +191,12 @@ impl State {
                 .any(|q| crate::query::normalise(q) == wanted)
     }
 
-    /// The turns shown at these positions, in the order in which they were said; all of them for no position.
-    pub(crate) fn cited(&self, positions: &[usize]) -> Vec<TurnRecord> {
-        let mut cited: Vec<TurnRecord> = positions.iter().map(|&i| self.shown[i].clone()).collect();
-        if cited.is_empty() {
-            cited.clone_from(&self.shown);
+    /// The end: an answer with the turns it cites, or with all the turns shown where it cites none.
+    pub(crate) fn outcome(&self, answer: Option<String>, mut cited: Vec<TurnRecord>) -> Outcome {
+        if cited.is_empty() && answer.is_some() {
+            cited = self.shown.clone();
         }
         excerpts::in_order(&mut cited);
-        cited
-    }
-
-    /// Enters the judge's confidence in the last draft.
-    pub(crate) fn rate(&mut self, confidence: u8) {
-        if let Some(mut draft) = self.draft.take() {
-            draft.confidence = confidence;
-            if self
-                .best
-                .as_ref()
-                .is_none_or(|best| confidence >= best.confidence)
-            {
-                self.best = Some(draft);
-            }
-        }
-    }
-
-    /// The end: an answer with the turns it rests on.
-    pub(crate) fn outcome(&self, answer: Option<String>, cited: Vec<TurnRecord>) -> Outcome {
         Outcome {
             abstained: answer.is_none(),
             answer: answer.unwrap_or_else(|| Outcome::NOT_FOUND.into()),

@@ -13,26 +13,16 @@ use serde_json::Value;
 use super::state::{Episode, State};
 use crate::excerpts::estimated_tokens;
 use crate::prompts::render;
+use crate::time_words::long_date;
 
 /// What a stage adds to the stem, and the shape and length of its reply.
 pub(crate) struct Tail {
-    /// The stage's own texts, each a message part.
-    pub(crate) parts: Vec<String>,
-    /// The shape of the reply.
-    pub(crate) constraint: Constraint,
+    /// The stage's own text.
+    pub(crate) text: String,
+    /// JSON schema of the reply.
+    pub(crate) schema: Value,
     /// Tokens of the longest sensible reply.
     pub(crate) max_tokens: usize,
-}
-
-impl Tail {
-    /// One text, and a reply in JSON.
-    pub(crate) fn json(text: String, schema: Value, max_tokens: usize) -> Self {
-        Self {
-            parts: vec![text],
-            constraint: Constraint::JsonSchema(schema),
-            max_tokens,
-        }
-    }
 }
 
 /// A stage's request behind the whole stem.
@@ -42,18 +32,19 @@ pub(crate) fn request(state: &State, tail: Tail) -> GenerationRequest {
     finish(state, parts, tail)
 }
 
-/// The turns in front of the model, as the part that responder and judge share.
-pub(crate) fn shown(state: &State) -> String {
-    render("shown.md", context! { excerpts => state.excerpts(&state.shown) })
-}
-
-/// A stage's request behind rules and card only.
+/// A stage's request behind rules and card only, and the date of the question where it is known.
 pub(crate) fn short_request(state: &State, tail: Tail) -> GenerationRequest {
-    finish(state, vec![card(&state.card)], tail)
+    let parts = opening(state);
+    let kept = if state.question.asked.is_some() {
+        parts.len()
+    } else {
+        1
+    };
+    finish(state, parts.into_iter().take(kept).collect(), tail)
 }
 
 fn finish(state: &State, mut parts: Vec<String>, tail: Tail) -> GenerationRequest {
-    parts.extend(tail.parts);
+    parts.push(tail.text);
     let mut max_tokens = tail.max_tokens;
     if let Some(reason) = &state.retry {
         parts.push(render("retry.md", context! { reason }));
@@ -67,13 +58,19 @@ fn finish(state: &State, mut parts: Vec<String>, tail: Tail) -> GenerationReques
         },
     ];
     let mut request = GenerationRequest::new(Prompt::Chat(messages), max_tokens);
-    request.constraint = tail.constraint;
+    request.constraint = Constraint::JsonSchema(tail.schema);
     request
 }
 
 fn opening(state: &State) -> Vec<String> {
-    let fields = context! { question => &state.question_text, asked => state.asked() };
-    vec![card(&state.card), render("question.md", fields)]
+    let asked = state.question.asked.map(|time| long_date(time.date()));
+    vec![
+        card(&state.card),
+        render(
+            "question.md",
+            context! { question => &state.question_text, asked },
+        ),
+    ]
 }
 
 /// Who speaks, and nothing else: a small model answers "when" with any date range that stands here.

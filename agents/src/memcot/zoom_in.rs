@@ -27,7 +27,14 @@ pub(super) fn prompt(state: &State) -> GenerationRequest {
         context! { excerpts => state.excerpts(&state.shown), question => &state.question_text, picks, example => &ids[0] },
     );
     let schema = schema::object([("useful", schema::ids(&ids, 1, picks))]);
-    stem::request(state, Tail::json(text, schema, 20 + 12 * picks))
+    stem::request(
+        state,
+        Tail {
+            text,
+            schema,
+            max_tokens: 20 + 12 * picks,
+        },
+    )
 }
 
 /// Positions in the turns shown, most useful first.

@@ -30,7 +30,14 @@ pub(super) fn prompt(state: &State) -> GenerationRequest {
         },
     );
     let schema = schema::object([("add", schema::ids(&ids, 0, picks))]);
-    stem::request(state, Tail::json(text, schema, 20 + 12 * picks))
+    stem::request(
+        state,
+        Tail {
+            text,
+            schema,
+            max_tokens: 20 + 12 * picks,
+        },
+    )
 }
 
 /// Positions in the choices of what to add.

@@ -6,9 +6,9 @@ use retrieval::{Card, Hit, SearchRequest, TurnRecord};
 use super::bank::Memory;
 use super::recollect::{self, Recollection};
 use super::settings::RimeSettings;
+use super::verify;
 use crate::excerpts::{estimated_tokens, in_order};
 use crate::machine::Note;
-use crate::memcot::judge;
 use crate::memcot::perceive::neighbourhood;
 use crate::memcot::respond;
 use crate::memcot::state::State;
@@ -155,21 +155,10 @@ impl Rime {
     }
 
     fn verified(&mut self, generation: &Generation, answer: String) {
-        match self.settle(Stage::Judge, judge::parse(generation)) {
+        match self.settle(Stage::Verify, verify::parse(generation)) {
             None => {}
-            Some(Ok(confidence)) => {
-                let enough = confidence >= self.settings.verify_percent;
-                self.state.notes.push(Note::Judged {
-                    draft: answer.clone(),
-                    confidence,
-                    enough,
-                });
-                if enough {
-                    self.accept(answer);
-                } else {
-                    self.fall_back("the source turns do not bear the answer out");
-                }
-            }
+            Some(Ok(true)) => self.accept(answer),
+            Some(Ok(false)) => self.fall_back("the source turns do not bear the answer out"),
             Some(Err(_)) => self.fall_back("the reply could not be used"),
         }
     }
@@ -209,14 +198,12 @@ impl Rime {
         let Some(answer) = self.settle(Stage::Respond, parsed) else {
             return;
         };
-        let outcome = match answer {
-            Ok(answer) if answer.found => {
-                let cited = self.state.cited(&answer.evidence);
-                self.state.outcome(Some(answer.text), cited)
-            }
-            Ok(_) | Err(_) => self.state.outcome(None, Vec::new()),
+        let (text, cited) = match answer {
+            Ok(respond::Answer { text, evidence }) => (text, evidence),
+            Err(_) => (None, Vec::new()),
         };
-        self.phase = Phase::Done(Box::new(outcome));
+        let cited = cited.into_iter().map(|i| self.state.shown[i].clone()).collect();
+        self.phase = Phase::Done(Box::new(self.state.outcome(text, cited)));
     }
 }
 
@@ -231,7 +218,7 @@ impl Machine for Rime {
                 };
             }
             Phase::Recollect => (Stage::Recollect, recollect::prompt(&self.state, &self.memories)),
-            Phase::Verify(found) => (Stage::Judge, judge::prompt(&self.state, &found.answer)),
+            Phase::Verify(found) => (Stage::Verify, verify::prompt(&self.state, &found.answer)),
             Phase::Search => {
                 let retriever = self.settings.fallback_retriever;
                 let request = SearchRequest {
@@ -250,10 +237,7 @@ impl Machine for Rime {
                     each_side: self.settings.fallback_window,
                 };
             }
-            Phase::Respond => (
-                Stage::Respond,
-                respond::prompt(&self.state, self.settings.abstain),
-            ),
+            Phase::Respond => (Stage::Respond, respond::prompt(&self.state)),
             Phase::Done(outcome) => return Step::Finished(outcome.clone()),
         };
         Step::Generate {

@@ -10,6 +10,7 @@ mod remember;
 mod settings;
 #[cfg(test)]
 mod tests;
+mod verify;
 
 pub use answer::Rime;
 pub use bank::{Memory, MemoryBank, MemoryId, Operation, SessionKey};

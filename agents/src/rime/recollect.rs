@@ -40,14 +40,21 @@ pub(super) fn prompt(state: &State, memories: &[Memory]) -> GenerationRequest {
         .collect();
     let text = render(
         "recollect.md",
-        context! { memories => listed, question => &state.question_text, asked => state.asked() },
+        context! { memories => listed, question => &state.question_text },
     );
     let schema = schema::object([
         ("answer", schema::text(0, ANSWER_CHARACTERS)),
         ("memories", schema::ids(&ids, 0, CITATIONS)),
         ("found", schema::boolean()),
     ]);
-    stem::short_request(state, Tail::json(text, schema, 100))
+    stem::short_request(
+        state,
+        Tail {
+            text,
+            schema,
+            max_tokens: 100,
+        },
+    )
 }
 
 /// `None` where the memories do not hold the answer.

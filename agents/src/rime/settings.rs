@@ -97,9 +97,6 @@ pub struct RimeSettings {
     pub memory_tokens: usize,
     /// Whether the source turns of an answer's memories are read before it is accepted (beyond the paper).
     pub verify: bool,
-    /// With `verify`, an answer below this confidence of the judge, in percent, sends the question to the source
-    /// turns; scales differ by model, see [`crate::Settings::enough_percent`].
-    pub verify_percent: u8,
     /// Source turns that the fallback finds, 1 to 200.
     pub fallback_turns: usize,
     /// Turns read before and after each of them, 1 to 100.
@@ -120,7 +117,6 @@ impl Default for RimeSettings {
             memories: 30,
             memory_tokens: 1_000,
             verify: true,
-            verify_percent: 40,
             fallback_turns: 20,
             fallback_window: 15,
             fallback_tokens: 2_000,
@@ -150,7 +146,6 @@ impl RimeSettings {
     pub fn validate(&self) -> Result<(), AgentError> {
         in_range("memories", self.memories, 1, 200, "1 to 200")?;
         in_range("memory_tokens", self.memory_tokens, 1, 100_000, "1 to 100000")?;
-        in_range("verify_percent", self.verify_percent.into(), 0, 100, "0 to 100")?;
         in_range("fallback_turns", self.fallback_turns, 1, 200, "1 to 200")?;
         in_range("fallback_window", self.fallback_window, 1, 100, "1 to 100")?;
         in_range("fallback_tokens", self.fallback_tokens, 1, 100_000, "1 to 100000")

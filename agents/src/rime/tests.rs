@@ -346,7 +346,7 @@ fn memory_answer_cites_the_turns_behind_it() {
 
 #[test]
 fn confidently_wrong_memory_is_caught_by_its_sources() {
-    let replies = [FROM_MEMORY, "no", FROM_TURNS];
+    let replies = [FROM_MEMORY, r#"{"confirmed": false}"#, FROM_TURNS];
     let (answered, model) = ask(&Shelf::with(&FACTS), RimeSettings::default(), &replies);
     let outcome = answered.result.as_ref().unwrap();
     assert_eq!(outcome.iterations, 2);
@@ -360,7 +360,7 @@ fn confidently_wrong_memory_is_caught_by_its_sources() {
     );
     assert_snapshot!(readable(&model.requests()));
 
-    let replies = [FROM_MEMORY, "yes"];
+    let replies = [FROM_MEMORY, r#"{"confirmed": true}"#];
     let (answered, _) = ask(&Shelf::with(&FACTS), RimeSettings::default(), &replies);
     assert_eq!(fallback(&answered), None);
 }
@@ -389,7 +389,7 @@ fn unusable_replies_lead_to_the_source_turns() {
         &["{", "{", FROM_TURNS],
     );
     assert_eq!(fallback(&answered).unwrap(), "the reply could not be used");
-    let replies = [FROM_MEMORY, "perhaps", "Yes", FROM_TURNS];
+    let replies = [FROM_MEMORY, "yes", "yes", FROM_TURNS];
     let (answered, _) = ask(&Shelf::with(&FACTS), RimeSettings::default(), &replies);
     assert_eq!(fallback(&answered).unwrap(), "the reply could not be used");
 }

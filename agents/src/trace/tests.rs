@@ -9,8 +9,8 @@ const REPLIES: [&str; 5] = [
     r#"{"useful": ["D9:9"]}"#,
     r#"{"useful": ["D2:1"]}"#,
     r#"{"add": []}"#,
-    r#"{"answer": "18 June 2023", "evidence": ["D2:1"]}"#,
-    "yes",
+    r#"{"answer": "18 June 2023", "enough": true}"#,
+    r#"{"answer": "18 June 2023", "evidence": ["D2:1"], "found": true}"#,
 ];
 
 /// A run with one retry, its times set to zero.

@@ -27,8 +27,8 @@ fn two_rounds_with_every_stage() {
     assert_eq!(
         stages,
         [
-            "search", "zoom-in", "window", "zoom-out", "respond", "judge", "rewrite", "search", "zoom-in",
-            "window", "zoom-out", "respond", "judge"
+            "search", "zoom-in", "window", "zoom-out", "judge", "rewrite", "search", "zoom-in", "window",
+            "zoom-out", "judge", "respond"
         ]
     );
     let queries = ["Rex ran away".to_owned(), "Rex found at the lake".to_owned()];
@@ -63,7 +63,7 @@ fn kind(step: &Step) -> &'static str {
             ..
         } => "respond",
         Step::Generate {
-            stage: Stage::Recollect,
+            stage: Stage::Recollect | Stage::Verify,
             ..
         }
         | Step::Memories { .. } => "of RIME",
@@ -86,74 +86,46 @@ fn second_search_shows_only_what_is_new() {
         })
         .collect();
     assert!(shown[0].contains(&"D1:2".to_owned()), "{shown:?}");
-    // Zoom-in of the second iteration is the fourth thing shown, behind windows and answer.
-    let again: Vec<&String> = shown[3].iter().filter(|id| shown[0].contains(id)).collect();
+    // Zoom-in of the second iteration is the third thing shown.
+    let again: Vec<&String> = shown[2].iter().filter(|id| shown[0].contains(id)).collect();
     assert_eq!(again, Vec::<&String>::new());
 }
 
 #[test]
-fn a_draft_that_no_judge_trusts_is_held_back() {
+fn a_responder_that_finds_nothing_is_overruled_by_a_judge_that_found_enough() {
     let replies = [
         r#"{"useful": ["D1:2"]}"#,
-        r#"{"answer": "7 May 2023", "evidence": ["D1:2"]}"#,
-        "no",
+        r#"{"answer": "Rex", "enough": true}"#,
+        r#"{"answer": "Rex", "evidence": ["D1:2"], "found": false}"#,
+    ];
+    let settings = Settings {
+        zoom_out: false,
+        ..as_picked()
+    };
+    let played = play(QUESTION, settings, &replies);
+    let outcome = played.outcome();
+    assert!(!outcome.abstained);
+    assert_eq!(outcome.answer, "Rex");
+    assert_eq!(ids(&outcome.evidence), ["D1:2"]);
+}
+
+#[test]
+fn an_answer_without_evidence_is_an_honest_no() {
+    let replies = [
+        r#"{"useful": ["D1:2"]}"#,
+        r#"{"answer": "unknown", "evidence": [], "found": false}"#,
     ];
     let settings = Settings {
         max_iterations: 1,
         zoom_out: false,
         ..as_picked()
     };
-    let played = play(QUESTION, settings.clone(), &replies);
+    let played = play(QUESTION, settings, &replies);
     let outcome = played.outcome();
     assert!(outcome.abstained);
     assert_eq!(outcome.answer, "not in the conversation");
     assert_eq!(ids(&outcome.evidence), Vec::<&str>::new());
     assert_eq!(ids(&outcome.accepted), ["D1:2"]);
-
-    let settings = Settings {
-        abstain: false,
-        ..settings
-    };
-    let played = play(QUESTION, settings, &replies[..2]);
-    assert_eq!(
-        played.outcome().answer,
-        "7 May 2023",
-        "the judge is not asked: it would change nothing"
-    );
-}
-
-#[test]
-fn the_most_trusted_draft_is_the_answer() {
-    let replies = [
-        r#"{"useful": ["D1:2"]}"#,
-        r#"{"answer": "first", "evidence": ["D1:2"]}"#,
-        "no",
-        r#"{"missing": "the rest", "action": "rephrase", "queries": ["Rex ran away"]}"#,
-        r#"{"useful": ["D2:1"]}"#,
-        r#"{"answer": "second", "evidence": ["D2:1"]}"#,
-        "no",
-    ];
-    let settings = Settings {
-        max_iterations: 2,
-        zoom_out: false,
-        abstain: false,
-        ..narrow()
-    };
-    let played = play(QUESTION, settings.clone(), &replies);
-    assert_eq!(played.outcome().answer, "second", "the newest among equals");
-
-    let mut memcot =
-        crate::Memcot::new(Question::new(QUESTION), settings, retrieval::Card::default()).unwrap();
-    for (answer, confidence) in [("first", 60), ("second", 59)] {
-        let answer = answer.to_owned();
-        memcot.state.draft = Some(super::super::state::Draft {
-            answer,
-            cited: vec![],
-            confidence: 0,
-        });
-        memcot.state.rate(confidence);
-    }
-    assert_eq!(memcot.state.best.unwrap().answer, "first");
 }
 
 #[test]
@@ -174,8 +146,7 @@ fn without_any_pick_the_best_ranked_turns_are_taken() {
     let replies = [
         r#"{"useful": []}"#,
         r#"{"useful": []}"#,
-        r#"{"answer": "Rex", "evidence": ["D1:2"]}"#,
-        "yes",
+        r#"{"answer": "Rex", "evidence": ["D1:2"], "found": true}"#,
     ];
     let settings = Settings {
         max_iterations: 1,
@@ -191,8 +162,7 @@ fn without_any_pick_the_best_ranked_turns_are_taken() {
 fn best_ranked_turns_are_kept_beside_the_picked_ones() {
     let replies = [
         r#"{"useful": ["D2:1", "D1:2"]}"#,
-        r#"{"answer": "x", "evidence": ["D2:1"]}"#,
-        "yes",
+        r#"{"answer": "x", "evidence": ["D2:1"], "found": true}"#,
     ];
     let settings = Settings {
         max_iterations: 1,
@@ -208,8 +178,7 @@ fn best_ranked_turns_are_kept_beside_the_picked_ones() {
 fn answer_that_cites_nothing_rests_on_everything_it_saw() {
     let replies = [
         r#"{"useful": ["D2:1", "D1:2"]}"#,
-        r#"{"answer": "Rex", "evidence": []}"#,
-        "yes",
+        r#"{"answer": "Rex", "evidence": [], "found": true}"#,
     ];
     let settings = Settings {
         max_iterations: 1,
@@ -224,8 +193,7 @@ fn answer_that_cites_nothing_rests_on_everything_it_saw() {
 fn fill_shows_the_responder_more_than_was_picked() {
     let replies = [
         r#"{"useful": ["D2:1"]}"#,
-        r#"{"answer": "x", "evidence": ["D1:2"]}"#,
-        "yes",
+        r#"{"answer": "x", "evidence": ["D1:2"], "found": true}"#,
     ];
     let settings = Settings {
         max_iterations: 1,
@@ -243,8 +211,7 @@ fn fused_makes_one_call_per_iteration() {
     let replies = [
         r#"{"useful": ["D1:2"], "answer": "", "enough": false, "missing": "the day", "queries": ["Rex ran away"]}"#,
         r#"{"useful": ["D2:1"], "answer": "", "enough": true, "missing": "", "queries": []}"#,
-        r#"{"answer": "18 June 2023", "evidence": ["D2:1"]}"#,
-        "yes",
+        r#"{"answer": "18 June 2023", "evidence": ["D2:1"], "found": true}"#,
     ];
     let settings = Settings {
         stages: Stages::Fused,
@@ -260,12 +227,11 @@ fn fused_makes_one_call_per_iteration() {
 fn ablations_leave_their_stage_out() {
     let replies = [
         r#"{"useful": ["D1:2"]}"#,
-        r#"{"answer": "?", "evidence": ["D1:2"]}"#,
-        "no",
+        r#"{"answer": "", "enough": false}"#,
         r#"{"missing": "the rest", "action": "prune", "queries": ["Rex ran away"]}"#,
         r#"{"useful": ["D2:1"]}"#,
-        r#"{"answer": "x", "evidence": ["D2:1"]}"#,
-        "yes",
+        r#"{"answer": "", "enough": true}"#,
+        r#"{"answer": "x", "evidence": ["D2:1"], "found": true}"#,
     ];
     let settings = Settings {
         zoom_out: false,
@@ -282,7 +248,7 @@ fn ablations_leave_their_stage_out() {
 
 #[test]
 fn rag_is_one_search_and_one_call() {
-    let replies = [r#"{"found": true, "answer": "Rex", "evidence": ["D1:2"]}"#];
+    let replies = [r#"{"answer": "Rex", "evidence": ["D1:2"], "found": true}"#];
     let played = play_method(
         "What is the name of Bob's dog?",
         Method::Rag(crate::RagSettings::default()),

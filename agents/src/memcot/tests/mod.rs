@@ -86,16 +86,15 @@ fn ids(turns: &[retrieval::TurnRecord]) -> Vec<&str> {
 }
 
 /// Two iterations with every stage.
-const TWO_ROUNDS: [&str; 9] = [
+const TWO_ROUNDS: [&str; 8] = [
     r#"{"useful": ["D1:2"]}"#,
     r#"{"add": []}"#,
-    r#"{"answer": "7 May 2023", "evidence": ["D1:2"]}"#,
-    "no",
+    r#"{"answer": "", "enough": false}"#,
     r#"{"missing": "when Rex ran away", "action": "decompose", "queries": ["Rex ran away", "Rex found at the lake"]}"#,
     r#"{"useful": ["D2:1"]}"#,
     r#"{"add": ["D2:3"]}"#,
-    r#"{"answer": "18 June 2023", "evidence": ["D2:1"]}"#,
-    "yes",
+    r#"{"answer": "18 June 2023", "enough": true}"#,
+    r#"{"answer": "18 June 2023", "evidence": ["D2:1"], "found": true}"#,
 ];
 
 const QUESTION: &str = "When did Bob's dog run away?";

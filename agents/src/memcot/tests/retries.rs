@@ -3,7 +3,7 @@
 use super::*;
 use crate::machine::{QueryAction, Stage};
 
-const GOOD_ANSWER: &str = r#"{"answer": "18 June 2023", "evidence": ["D2:1"]}"#;
+const GOOD_ANSWER: &str = r#"{"answer": "18 June 2023", "evidence": ["D2:1"], "found": true}"#;
 
 fn one_round() -> Settings {
     Settings {
@@ -29,12 +29,7 @@ fn troubles(played: &Played) -> (Vec<Stage>, Vec<Stage>) {
 
 #[test]
 fn retry_shows_the_reason_and_allows_twice_the_tokens() {
-    let replies = [
-        r#"{"useful": ["D9:9"]}"#,
-        r#"{"useful": ["D2:1"]}"#,
-        GOOD_ANSWER,
-        "yes",
-    ];
+    let replies = [r#"{"useful": ["D9:9"]}"#, r#"{"useful": ["D2:1"]}"#, GOOD_ANSWER];
     let played = play(QUESTION, one_round(), &replies);
     assert_eq!(played.outcome().answer, "18 June 2023");
     assert_eq!(troubles(&played), (vec![Stage::ZoomIn], vec![]));
@@ -57,7 +52,11 @@ fn zoom_in_lost_takes_the_best_ranked_turns() {
             max_picks: 2,
             ..one_round()
         },
-        &["no", "no", r#"{"answer": "?", "evidence": ["D1:2"]}"#, "yes"],
+        &[
+            "no",
+            "no",
+            r#"{"answer": "?", "evidence": ["D1:2"], "found": true}"#,
+        ],
     );
     assert_eq!(troubles(&played), (vec![Stage::ZoomIn], vec![Stage::ZoomIn]));
     assert_eq!(played.outcome().accepted.len(), 2);
@@ -69,28 +68,32 @@ fn zoom_out_lost_adds_nothing() {
         max_iterations: 1,
         ..as_picked()
     };
-    let replies = [r#"{"useful": ["D2:1"]}"#, "{", "{", GOOD_ANSWER, "yes"];
+    let replies = [r#"{"useful": ["D2:1"]}"#, "{", "{", GOOD_ANSWER];
     let played = play(QUESTION, settings, &replies);
     assert_eq!(troubles(&played), (vec![Stage::ZoomOut], vec![Stage::ZoomOut]));
     assert_eq!(ids(&played.outcome().accepted), ["D2:1"]);
 }
 
 #[test]
-fn judge_lost_takes_the_draft() {
+fn judge_lost_answers_from_what_was_found() {
     let settings = Settings {
         zoom_out: false,
         ..as_picked()
     };
-    let replies = [r#"{"useful": ["D2:1"]}"#, GOOD_ANSWER, "perhaps", "Yes"];
+    let replies = [
+        r#"{"useful": ["D2:1"]}"#,
+        r#"{"answer": "", "enough": "false"}"#,
+        r#"{"enough": false}"#,
+        GOOD_ANSWER,
+    ];
     let played = play(QUESTION, settings, &replies);
     assert_eq!(troubles(&played), (vec![Stage::Judge], vec![Stage::Judge]));
     assert_eq!(played.outcome().iterations, 1);
-    assert_eq!(played.outcome().answer, "18 June 2023");
 }
 
 #[test]
 fn respond_lost_falls_back_to_plain_text_then_to_no_answer() {
-    let replies = [r#"{"useful": ["D2:1"]}"#, "18 June 2023", "18 June 2023", "yes"];
+    let replies = [r#"{"useful": ["D2:1"]}"#, "18 June 2023", "18 June 2023"];
     let played = play(QUESTION, one_round(), &replies);
     assert_eq!(played.outcome().answer, "18 June 2023");
     assert_eq!(ids(&played.outcome().evidence), ["D2:1"]);
@@ -101,11 +104,7 @@ fn respond_lost_falls_back_to_plain_text_then_to_no_answer() {
     assert_eq!(troubles(&played), (vec![Stage::Respond], vec![Stage::Respond]));
 }
 
-const NOT_ENOUGH: [&str; 3] = [
-    r#"{"useful": ["D1:2"]}"#,
-    r#"{"answer": "?", "evidence": ["D1:2"]}"#,
-    "no",
-];
+const NOT_ENOUGH: [&str; 2] = [r#"{"useful": ["D1:2"]}"#, r#"{"answer": "", "enough": false}"#];
 
 fn rewritten(rewrites: &[&'static str]) -> Played {
     let settings = Settings {
@@ -113,7 +112,7 @@ fn rewritten(rewrites: &[&'static str]) -> Played {
         zoom_out: false,
         ..narrow()
     };
-    let rest = [r#"{"useful": ["D2:1"]}"#, GOOD_ANSWER, "yes"];
+    let rest = [r#"{"useful": ["D2:1"]}"#, GOOD_ANSWER];
     let replies: Vec<&str> = NOT_ENOUGH.iter().chain(rewrites).chain(&rest).copied().collect();
     play("Did Bob adopt a dog?", settings, &replies)
 }
@@ -139,9 +138,9 @@ fn repeated_query_is_refused_and_asked_once_more() {
         (vec!["Rex lake".to_owned()], QueryAction::Rephrase)
     );
     let parts = played.parts();
-    assert!(!parts[3].concat().contains("searched already"));
+    assert!(!parts[2].concat().contains("searched already"));
     assert!(
-        parts[4].concat().contains("did bob ADOPT a dog"),
+        parts[3].concat().contains("did bob ADOPT a dog"),
         "the refusal is shown"
     );
     assert!(
