@@ -75,7 +75,7 @@ pub(crate) struct DemoArgs {
 /// `mneme ingest`.
 #[derive(Debug, Args)]
 pub(crate) struct IngestArgs {
-    /// Conversation files: LoCoMo JSON or mneme JSONL, plain or gzipped.
+    /// Conversation files: LoCoMo or LongMemEval JSON, or mneme JSONL, plain or gzipped.
     #[arg(required = true)]
     pub(crate) files: Vec<PathBuf>,
     /// Folder of the memory; made if missing.
@@ -315,6 +315,9 @@ pub(crate) struct LocomoArgs {
     /// Which index answers searches.
     #[arg(long, value_enum, default_value_t = Index::Hybrid)]
     pub(crate) retriever: Index,
+    /// How the hybrid index ranks.
+    #[arg(long, value_enum, default_value_t = Ranking::Default)]
+    pub(crate) ranking: Ranking,
     /// LoCoMo's numbers of the categories to run: 1 multi-hop, 2 temporal, 3 open-domain, 4 single-hop, 5 unanswerable.
     #[arg(long, value_delimiter = ',', default_value = "1,2,3,4")]
     pub(crate) categories: Vec<u64>,
@@ -353,4 +356,15 @@ pub(crate) enum Index {
     Bm25,
     /// Both, fused.
     Hybrid,
+}
+
+/// How the hybrid index ranks; see docs/retrieval.md.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Ranking {
+    /// The product's own ranking.
+    Default,
+    /// Without what fits talk between two people: speaker, date, time words, questions.
+    NoPriors,
+    /// Reciprocal rank fusion of plain keywords and vectors, the usual baseline.
+    Rrf,
 }

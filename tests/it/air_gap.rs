@@ -86,7 +86,7 @@ fn the_filter_kills_whoever_opens_a_socket() {
 }
 
 #[test]
-fn ingest_search_ask_and_models_open_no_socket() {
+fn no_command_but_pull_opens_a_socket() {
     fixture::models();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let memory = folder.path().join("memory");
@@ -100,12 +100,34 @@ fn ingest_search_ask_and_models_open_no_socket() {
     assert!(run(&["ask", "Who has a dog?", "--json", "--max-iterations", "1"]).contains("\"answer\""));
     assert!(run(&["memory", "show"]).contains("two-friends"));
 
-    let mut list = fixture::mneme();
-    list.args(["models", "list"]);
-    assert!(assert_no_socket(list).contains(fixture::EMBEDDER));
-    let mut verify = fixture::mneme();
-    verify.args(["models", "verify", fixture::EMBEDDER]);
-    assert_no_socket(verify);
+    run(&["demo", "--quiet"]);
+    let questions = fixture::QUESTIONS;
+    let eval = [
+        "eval",
+        "locomo",
+        "--data",
+        fixture::SAMPLE,
+        "--questions",
+        questions,
+        "--method",
+    ];
+    assert!(run(&[&eval[..], &["retrieval"]].concat()).contains("single-hop"));
+    assert!(run(&[&eval[..], &["rag", "--sample", "1"]].concat()).contains("f1_locomo"));
+
+    let alone = |arguments: &[&str]| {
+        let mut command = fixture::mneme();
+        command.args(arguments);
+        assert_no_socket(command)
+    };
+    assert!(alone(&["generate", "Say hello.", "--max-tokens", "2", "--json"]).contains("\"text\""));
+    assert!(alone(&["models", "list"]).contains(fixture::EMBEDDER));
+    assert!(alone(&["models", "inspect", fixture::EMBEDDER]).contains("bert"));
+    alone(&["models", "verify", fixture::EMBEDDER]);
+    let predictions = folder.path().join("predictions.jsonl");
+    std::fs::write(&predictions, r#"{"id": "q1", "prediction": "paper conservator"}"#)
+        .expect("a file is written");
+    let predictions = predictions.to_str().expect("a UTF-8 path");
+    assert!(alone(&["eval", "score", predictions, "--data", questions]).contains("100.0"));
 }
 
 #[test]

@@ -11,6 +11,9 @@ pub(crate) const EMBEDDER: &str = "all-minilm-l6-v2";
 /// The sample conversation.
 pub(crate) const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/data/sample/two-friends.jsonl");
 
+/// Its questions.
+pub(crate) const QUESTIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/data/sample/questions.json");
+
 /// The binary under test.
 pub(crate) fn mneme() -> Command {
     Command::new(env!("CARGO_BIN_EXE_mneme"))

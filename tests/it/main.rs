@@ -3,6 +3,7 @@
 mod air_gap; // no socket but by `models pull`
 mod answer; // from a conversation to an answer, on the real models
 mod broken_input; // one clear line, exit code 1, nothing written
+mod eval; // recall, scores, a run that goes on
 mod fixture; // what the tests share
 mod interrupted; // killed ingest and pull
 mod layers; // no crate depends on one above it

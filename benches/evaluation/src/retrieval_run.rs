@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use retrieval::{Hit, Recall, RetrievalError, Retriever, SearchRequest};
+use retrieval::{Recall, RetrievalError, Retriever, SearchRequest, TurnRecord};
 use serde::Serialize;
 
 use crate::{Category, Question, evidence_recall};
@@ -63,14 +63,14 @@ enum Column {
     Tokens,
 }
 
-/// Searches every question of `questions` in the memory that `recall_of` gives for its conversation.
+/// Searches every question in the memory that `recall_of` gives for it, its conversation alone.
 ///
 /// # Errors
 /// Whatever a search gives.
 pub fn evaluate_retrieval<'a>(
     questions: &[&Question],
     retriever: Retriever,
-    recall_of: &dyn Fn(&str) -> Option<&'a dyn Recall>,
+    recall_of: &dyn Fn(&Question) -> &'a dyn Recall,
     progress: &mut dyn FnMut(usize),
 ) -> Result<RetrievalReport, RetrievalError> {
     let started = Instant::now();
@@ -78,11 +78,10 @@ pub fn evaluate_retrieval<'a>(
     let mut without_evidence = 0;
     for (index, question) in questions.iter().enumerate() {
         progress(index);
-        match recall_of(&question.conversation) {
-            Some(recall) if !question.repaired_evidence.is_empty() => {
-                measured.push(measure(question, retriever, recall)?);
-            }
-            _ => without_evidence += 1,
+        if question.repaired_evidence.is_empty() {
+            without_evidence += 1;
+        } else {
+            measured.push(measure(question, retriever, recall_of(question))?);
         }
     }
     let all: Vec<&Measured> = measured.iter().collect();
@@ -119,13 +118,13 @@ fn measure(
             share(&question.repaired_evidence, first),
         ));
         values.push((Column::Strict, rank.to_string(), share(&question.evidence, first)));
-        let tokens: f64 = hits.iter().take(rank).map(tokens).sum();
+        let tokens: f64 = hits.iter().take(rank).map(|hit| tokens(&hit.turn)).sum();
         values.push((Column::Tokens, rank.to_string(), tokens));
     }
     for budget in BUDGETS {
         let mut left = budget as f64;
         let fitting = hits.iter().take_while(|hit| {
-            left -= tokens(hit);
+            left -= tokens(&hit.turn);
             left >= 0.0
         });
         let fitting = &ids[..fitting.count()];
@@ -138,10 +137,7 @@ fn measure(
     let mut widened: BTreeMap<u32, (String, f64)> = BTreeMap::new();
     for hit in hits.iter().take(WINDOW.0) {
         for turn in recall.window(&hit.turn.conversation, &hit.turn.id, WINDOW.1)? {
-            let tokens = tokens(&Hit {
-                turn: turn.clone(),
-                score: 0.0,
-            });
+            let tokens = tokens(&turn);
             widened.insert(turn.position, (turn.id.as_str().to_owned(), tokens));
         }
     }
@@ -163,8 +159,7 @@ fn measure(
 }
 
 /// A quarter of the characters of `Speaker: text [shares caption]`, as in the published measurements.
-fn tokens(hit: &Hit) -> f64 {
-    let turn = &hit.turn;
+fn tokens(turn: &TurnRecord) -> f64 {
     let caption = turn
         .caption
         .as_ref()
@@ -192,4 +187,90 @@ fn table(measured: &[&Measured]) -> RecallTable {
         *values.entry(key.clone()).or_default() += value * share;
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use retrieval::{Card, ConversationId, Hit, SessionId, TurnId};
+
+    use super::*;
+
+    /// 60 turns of one session, found in the order of the conversation, 100 tokens each.
+    struct Ordered;
+
+    fn turn(position: u32) -> TurnRecord {
+        TurnRecord {
+            conversation: ConversationId::new("c"),
+            session: SessionId::new("s"),
+            id: TurnId::new(format!("D1:{}", position + 1)),
+            time: None,
+            position,
+            speaker: "A".into(),
+            text: "x".repeat(397),
+            caption: None,
+        }
+    }
+
+    impl Recall for Ordered {
+        fn card(&self) -> Result<Card, RetrievalError> {
+            Ok(Card::default())
+        }
+
+        fn search(&self, request: &SearchRequest) -> Result<Vec<Hit>, RetrievalError> {
+            let turns = (0..60u32).map(turn).take(request.limit);
+            Ok(turns.map(|turn| Hit { turn, score: 1.0 }).collect())
+        }
+
+        fn window(
+            &self,
+            _: &ConversationId,
+            id: &TurnId,
+            each_side: usize,
+        ) -> Result<Vec<TurnRecord>, RetrievalError> {
+            let place = (0..60u32).find(|place| turn(*place).id == *id).unwrap();
+            let side = each_side as u32;
+            Ok((place.saturating_sub(side)..=place + side).map(turn).collect())
+        }
+    }
+
+    fn question(category: Category, evidence: &[&str], repaired: &[&str]) -> Question {
+        let owned = |ids: &[&str]| ids.iter().map(|id| (*id).to_owned()).collect();
+        Question {
+            id: evidence.concat(),
+            conversation: "c".into(),
+            text: "?".into(),
+            gold: Some("x".into()),
+            decoy: None,
+            category,
+            evidence: owned(evidence),
+            repaired_evidence: owned(repaired),
+        }
+    }
+
+    #[test]
+    fn every_column_counts_what_it_says() {
+        let questions = [
+            // Rank 4 and rank 12; the window of the first 10 reaches rank 14.
+            question(Category::MultiHop, &["D1:4", "D1:12"], &["D1:4", "D1:12"]),
+            // A misspelt id counts when mended, not as it stands.
+            question(Category::SingleHop, &["D1:06"], &["D1:6"]),
+            question(Category::OpenDomain, &[], &[]),
+        ];
+        let questions: Vec<&Question> = questions.iter().collect();
+        let report = evaluate_retrieval(&questions, Retriever::Hybrid, &|_| &Ordered, &mut |_| {}).unwrap();
+        assert_eq!((report.all.n, report.without_evidence), (2, 1));
+        assert_eq!(report.all.recall["5"], 0.25);
+        assert_eq!(report.all.recall["10"], 0.75);
+        assert_eq!(report.all.recall["20"], 1.0);
+        assert_eq!(report.all.recall_strict["10"], 0.25);
+        // "A: " and 397 characters are 100 tokens: 5, 10 and 20 turns fit.
+        assert_eq!(report.all.recall_at_tokens["500"], 0.25);
+        assert_eq!(report.all.recall_at_tokens["1000"], 0.75);
+        assert_eq!(report.all.recall_at_tokens["2000"], 1.0);
+        assert_eq!(report.all.recall_with_window, 1.0);
+        assert_eq!(report.all.tokens["10"], 1_000.0);
+        assert_eq!(report.all.tokens["window"], 1_400.0);
+        assert_eq!(report.by_category["multi-hop"].recall["10"], 0.5);
+        assert_eq!(report.by_category.len(), 2);
+    }
 }

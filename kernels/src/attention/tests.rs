@@ -45,6 +45,16 @@ struct World {
 
 const LAYER: usize = 1;
 
+/// Every value is what is not a number until it is written.
+fn poisoned_pool(layout: KvLayout, blocks: usize) -> KvPool {
+    let mut pool = KvPool::new(layout, blocks).unwrap();
+    for block in 0..u32::try_from(blocks).unwrap() {
+        pool.import_block(block, &vec![0xFF; layout.bytes_per_block()])
+            .unwrap();
+    }
+    pool
+}
+
 impl World {
     fn new(shape: Shape, wanted: &[Wanted], seed: u64) -> World {
         let mut rng = StdRng::seed_from_u64(seed);
@@ -60,14 +70,7 @@ impl World {
             dtype: shape.dtype,
         };
         let total: usize = wanted.iter().map(|w| w.len.div_ceil(BLOCK_TOKENS)).sum();
-        let mut pool = KvPool::new(layout, total).unwrap();
-        for block in 0..total {
-            pool.import_block(
-                u32::try_from(block).unwrap(),
-                &vec![0xFF; layout.bytes_per_block()],
-            )
-            .unwrap();
-        }
+        let mut pool = poisoned_pool(layout, total);
         let cpu = Cpu::with_isa(Isa::Scalar, Some(1)).unwrap();
         let mut next = (0..u32::try_from(total).unwrap()).rev();
         let mut blocks: Vec<Vec<u32>> = Vec::new();

@@ -1,20 +1,18 @@
 //! `--method rag` and `--method memcot`: answers, their scores and their price.
 
 use std::collections::{BTreeMap, HashSet};
-use std::fs::{self, File, OpenOptions};
-use std::io::Write;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
 use agents::{Driver, Job, Method, Outcome, Progress, RagSettings, Settings};
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use engine_contract::{LanguageModel, Usage};
-use evaluation::{Dataset, Prediction, Question, ScoreOptions, read_predictions, score};
+use evaluation::{Dataset, Prediction, Question, ScoreOptions, score};
 use kernels::Cpu;
 use retrieval::{Recall, Searcher};
 use serde_json::{Value, json};
 
+use super::log::Log;
 use super::{locomo, print_scores, recall, write_json};
 use crate::cli::{EvalMethod, LocomoArgs};
 use crate::{assemble, interrupt, output, progress};
@@ -35,18 +33,20 @@ pub(super) fn run(
     cpu: Arc<Cpu>,
     quiet: bool,
 ) -> Result<()> {
-    let mut log = Log::open(args.out.as_deref())?;
+    let method = method(args);
+    let mut log = Log::open(args.out.as_deref(), &args.model.model, &method)?;
     let open: Vec<&Question> = questions
         .iter()
         .copied()
-        .filter(|q| !log.done.contains(&q.id))
+        .filter(|question| !log.holds(&question.id))
         .collect();
-    let whole = assemble::searcher(cpu.clone(), &args.memory, None)?;
+    let whole = locomo::searcher(args, cpu.clone())?;
     let searchers = recall::by_conversation(&whole, questions)?;
     let loaded = assemble::language_model(cpu, &args.model, Some(&args.memory))?;
     let started = Instant::now();
     let run = Run {
         args,
+        method,
         questions: &open,
         searchers: &searchers,
         model: &loaded.engine,
@@ -56,10 +56,15 @@ pub(super) fn run(
     loaded.keep_prefixes();
     let ids: HashSet<&str> = questions.iter().map(|question| question.id.as_str()).collect();
     let predictions: Vec<Prediction> = log
-        .predictions
+        .into_predictions()
         .into_iter()
         .filter(|prediction| ids.contains(prediction.id.as_str()))
         .collect();
+    if predictions.is_empty()
+        && let Some(first) = price.failures.first()
+    {
+        bail!("every question failed, the first: {first}");
+    }
     let scores = score(&predictions, dataset, &ScoreOptions::default())?;
     print_scores(&scores);
     output::line(price.sentence(seconds, &loaded.engine));
@@ -79,6 +84,7 @@ pub(super) fn run(
 /// Questions that are still to be answered, and what answers them.
 struct Run<'a> {
     args: &'a LocomoArgs,
+    method: Method,
     questions: &'a [&'a Question],
     searchers: &'a BTreeMap<String, Searcher>,
     model: &'a dyn LanguageModel,
@@ -86,10 +92,9 @@ struct Run<'a> {
 
 impl Run<'_> {
     fn ask(&self, log: &mut Log, quiet: bool) -> Result<Price> {
-        let method = method(self.args);
         let jobs = self.questions.iter().map(|question| Job {
             question: agents::Question::new(&question.text),
-            method: method.clone(),
+            method: self.method.clone(),
             recall: &self.searchers[&question.conversation] as &dyn Recall,
         });
         let bar = progress::count_bar(quiet);
@@ -125,7 +130,8 @@ impl Run<'_> {
     }
 }
 
-/// The published protocol forbids "not in the conversation" except for unanswerable questions; see ARCHITECTURE.md.
+/// "Not in the conversation" may be said only where the run asks unanswerable questions at all: the published protocol
+/// forbids it on the others. One setting for the whole run; no question's own category is looked at.
 fn method(args: &LocomoArgs) -> Method {
     let retriever = locomo::retriever(args.retriever);
     let abstain = args.categories.contains(&5);
@@ -183,66 +189,5 @@ impl Price {
             self.per_question(usage.generated_tokens),
             100.0 * model.stats().hit_rate(),
         )
-    }
-}
-
-/// Predictions as they come, one line each, so that an interrupted run goes on where it was.
-struct Log {
-    file: Option<File>,
-    traces: Option<std::path::PathBuf>,
-    done: HashSet<String>,
-    predictions: Vec<Prediction>,
-}
-
-impl Log {
-    fn open(folder: Option<&Path>) -> Result<Self> {
-        let Some(folder) = folder else {
-            return Ok(Self {
-                file: None,
-                traces: None,
-                done: HashSet::new(),
-                predictions: Vec::new(),
-            });
-        };
-        let traces = folder.join("traces");
-        fs::create_dir_all(&traces).with_context(|| format!("cannot create {}", traces.display()))?;
-        let path = folder.join("predictions.jsonl");
-        let predictions = if path.exists() {
-            read_predictions(&path)?
-        } else {
-            Vec::new()
-        };
-        let file = OpenOptions::new().create(true).append(true).open(&path);
-        Ok(Self {
-            file: Some(file.with_context(|| format!("cannot write {}", path.display()))?),
-            traces: Some(traces),
-            done: predictions
-                .iter()
-                .map(|prediction| prediction.id.clone())
-                .collect(),
-            predictions,
-        })
-    }
-
-    fn write(&mut self, id: &str, outcome: &Outcome, trace: &str) -> Result<()> {
-        self.predictions.push(Prediction {
-            id: id.to_owned(),
-            text: outcome.answer.clone(),
-        });
-        if let Some(folder) = &self.traces {
-            fs::write(
-                folder.join(format!("{}.json", id.replace(['/', '#'], "_"))),
-                trace,
-            )?;
-        }
-        if let Some(file) = &mut self.file {
-            let line = json!({
-                "id": id,
-                "prediction": outcome.answer,
-                "evidence": outcome.evidence.iter().map(|turn| turn.id.as_str()).collect::<Vec<_>>(),
-            });
-            writeln!(file, "{line}").context("cannot write the predictions")?;
-        }
-        Ok(())
     }
 }

@@ -1,12 +1,16 @@
 //! `mneme eval locomo`: choose the questions, ready the memory, run a method.
 
+use std::collections::HashSet;
+use std::sync::Arc;
+
 use anyhow::{Result, bail};
 use evaluation::{Dataset, Question};
-use retrieval::{Memory, Retriever, read_conversations};
+use kernels::Cpu;
+use retrieval::{RankingConfig, Retriever, Searcher, read_conversations};
 
 use super::{answers, parse_categories, recall};
 use crate::assemble;
-use crate::cli::{EvalMethod, Index, LocomoArgs};
+use crate::cli::{EvalMethod, Index, LocomoArgs, Ranking};
 use crate::commands::ingest;
 
 pub(super) fn run(args: &LocomoArgs, quiet: bool) -> Result<()> {
@@ -26,6 +30,16 @@ pub(super) fn retriever(index: Index) -> Retriever {
         Index::Bm25 => Retriever::Bm25,
         Index::Hybrid => Retriever::Hybrid,
     }
+}
+
+/// The searcher of the whole memory, with the ranking that was asked for.
+pub(super) fn searcher(args: &LocomoArgs, cpu: Arc<Cpu>) -> Result<Searcher> {
+    let searcher = assemble::searcher(cpu, &args.memory, None)?;
+    Ok(match args.ranking {
+        Ranking::Default => searcher,
+        Ranking::NoPriors => searcher.with_ranking(RankingConfig::default().without_priors())?,
+        Ranking::Rrf => searcher.with_ranking(RankingConfig::reciprocal_rank())?,
+    })
 }
 
 /// Questions of the chosen categories and conversation; with `--sample`, a seeded draw in the order of the file.
@@ -66,33 +80,15 @@ fn next(state: &mut u64) -> u64 {
     value ^ (value >> 31)
 }
 
-/// Ingests the conversations that the questions need and the memory lacks.
-fn ready_memory(
-    args: &LocomoArgs,
-    questions: &[&Question],
-    quiet: bool,
-    cpu: std::sync::Arc<kernels::Cpu>,
-) -> Result<()> {
-    let present: Vec<String> = match Memory::open(&args.memory) {
-        Ok(memory) => memory
-            .conversations()?
-            .into_iter()
-            .map(|c| c.id.to_string())
-            .collect(),
-        Err(retrieval::RetrievalError::NotAMemory { .. }) => Vec::new(),
-        Err(error) => return Err(error.into()),
-    };
-    let mut missing: Vec<&str> = questions.iter().map(|q| q.conversation.as_str()).collect();
-    missing.sort_unstable();
-    missing.dedup();
-    missing.retain(|id| !present.iter().any(|p| p == id));
-    if missing.is_empty() {
-        return Ok(());
-    }
-    let conversations: Vec<_> = read_conversations(&args.data, None)?
-        .into_iter()
-        .filter(|conversation| missing.contains(&conversation.id.as_str()))
+/// Ingests the conversations that the questions ask about; what is stored already is left, an ingest that was killed is
+/// completed.
+fn ready_memory(args: &LocomoArgs, questions: &[&Question], quiet: bool, cpu: Arc<Cpu>) -> Result<()> {
+    let wanted: HashSet<&str> = questions
+        .iter()
+        .map(|question| question.conversation.as_str())
         .collect();
+    let mut conversations = read_conversations(&args.data, None)?;
+    conversations.retain(|conversation| wanted.contains(conversation.id.as_str()));
     let embedder = assemble::embedder(cpu, &args.embedder)?;
     ingest::into_memory(&args.memory, &conversations, &*embedder, quiet)?;
     Ok(())

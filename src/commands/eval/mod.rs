@@ -2,6 +2,7 @@
 
 mod answers;
 mod locomo;
+mod log;
 mod recall;
 
 use std::fs;

@@ -10,10 +10,10 @@ use retrieval::{ConversationId, Recall, Searcher};
 
 use super::{locomo, write_json};
 use crate::cli::LocomoArgs;
-use crate::{assemble, output, progress};
+use crate::{output, progress};
 
 pub(super) fn run(args: &LocomoArgs, questions: &[&Question], cpu: Arc<Cpu>, quiet: bool) -> Result<()> {
-    let whole = assemble::searcher(cpu, &args.memory, None)?;
+    let whole = locomo::searcher(args, cpu)?;
     let searchers = by_conversation(&whole, questions)?;
     let bar = progress::count_bar(quiet);
     bar.set_length(questions.len() as u64);
@@ -21,11 +21,7 @@ pub(super) fn run(args: &LocomoArgs, questions: &[&Question], cpu: Arc<Cpu>, qui
     let report = evaluate_retrieval(
         questions,
         locomo::retriever(args.retriever),
-        &|conversation| {
-            searchers
-                .get(conversation)
-                .map(|searcher| searcher as &dyn Recall)
-        },
+        &|question| &searchers[&question.conversation] as &dyn Recall,
         &mut |done| bar.set_position(done as u64),
     )?;
     bar.finish_and_clear();
