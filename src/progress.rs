@@ -3,9 +3,14 @@
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tracing_subscriber::EnvFilter;
 
-/// Sends diagnostics to stderr: warnings, or what `MNEME_LOG` asks for (`MNEME_LOG=engine=debug`).
+/// Sends diagnostics to stderr: warnings, or what `MNEME_LOG` asks for (`MNEME_LOG=engine=debug`). An unreachable hub is no
+/// error while another source is left; `models pull` says itself what each source answered when none is.
 pub(crate) fn start_logging(quiet: bool) {
-    let default = if quiet { "error" } else { "warn" };
+    let default = if quiet {
+        "error,hf_hub=off"
+    } else {
+        "warn,hf_hub=off"
+    };
     let filter = EnvFilter::try_from_env("MNEME_LOG").unwrap_or_else(|_| EnvFilter::new(default));
     tracing_subscriber::fmt()
         .with_env_filter(filter)

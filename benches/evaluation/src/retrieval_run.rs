@@ -172,7 +172,6 @@ fn table(measured: &[&Measured]) -> RecallTable {
         n: measured.len(),
         ..RecallTable::default()
     };
-    let share = 1.0 / measured.len().max(1) as f64;
     for (column, key, value) in measured.iter().flat_map(|m| &m.values) {
         let values = match column {
             Column::Recall => &mut table.recall,
@@ -180,12 +179,25 @@ fn table(measured: &[&Measured]) -> RecallTable {
             Column::AtTokens => &mut table.recall_at_tokens,
             Column::Tokens => &mut table.tokens,
             Column::Window => {
-                table.recall_with_window += value * share;
+                table.recall_with_window += value;
                 continue;
             }
         };
-        *values.entry(key.clone()).or_default() += value * share;
+        *values.entry(key.clone()).or_default() += value;
     }
+    // Sums first: a mean of ones is then one, and never a little more.
+    let n = measured.len().max(1) as f64;
+    let columns = [
+        &mut table.recall,
+        &mut table.recall_strict,
+        &mut table.recall_at_tokens,
+        &mut table.tokens,
+    ];
+    columns
+        .into_iter()
+        .flat_map(BTreeMap::values_mut)
+        .for_each(|sum| *sum /= n);
+    table.recall_with_window /= n;
     table
 }
 
