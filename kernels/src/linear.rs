@@ -1,7 +1,11 @@
-#![expect(unsafe_code, reason = "threads write disjoint columns of one output")]
+#![expect(
+    unsafe_code,
+    reason = "threads write disjoint columns of one output; working memory is taken as bytes"
+)]
 
 use crate::gemm::{self, MAX_PANEL, Sums};
 use crate::output::Output;
+use crate::parallel::Scratch;
 use crate::quantize::Panels;
 use crate::tile::{COLUMNS, Source, Weights};
 use crate::{BlockFormat, Cpu, KernelError, QuantizedRows, TilePolicy, TiledMatrix};
@@ -170,9 +174,8 @@ impl Cpu {
             out: Output::new(out, w.n),
             mode,
         };
-        self.pool().run(tiles.div_ceil(step), &|task| {
-            product.tiles(task * step..tiles.min((task + 1) * step))
-        });
+        let run = |task: usize| product.tiles(task * step..tiles.min((task + 1) * step));
+        self.pool().run(tiles.div_ceil(step), &run);
     }
 }
 
@@ -191,13 +194,19 @@ impl Product<'_> {
         let panels = Panels::new(self.x.rows(), gemm::panel_rows(isa));
         let per_pass = ROWS_PER_PASS / gemm::panel_rows(isa);
         let mut sums: Sums = [[0.0; COLUMNS]; MAX_PANEL];
+        let mut memory =
+            Scratch::Task.take(self.wide_bytes(&tiles, panels.count.min(per_pass)) / size_of::<f32>());
+        let memory = as_bytes(memory.values());
         for pass in (0..panels.count).step_by(per_pass) {
             for index in tiles.clone() {
                 let part = self.w.part_of(index);
                 let tile = part.matrix.tile(index - part.tile);
-                for panel_index in pass..panels.count.min(pass + per_pass) {
+                let pass = pass..panels.count.min(pass + per_pass);
+                let wide = &mut memory[..gemm::wide_bytes(isa, &tile, pass.len())];
+                gemm::widen(&tile, wide);
+                for panel_index in pass {
                     let panel = self.x.panel(panels, panel_index);
-                    gemm::multiply(isa, &tile, panel, &mut sums);
+                    gemm::multiply(isa, (&tile, wide), panel, &mut sums);
                     self.store(
                         part,
                         index - part.tile,
@@ -207,6 +216,15 @@ impl Product<'_> {
                 }
             }
         }
+    }
+
+    /// Memory for the widest of these tiles.
+    fn wide_bytes(&self, tiles: &std::ops::Range<usize>, panels: usize) -> usize {
+        let of = |index: usize| {
+            let part = self.w.part_of(index);
+            gemm::wide_bytes(self.cpu.isa(), &part.matrix.tile(index - part.tile), panels)
+        };
+        tiles.clone().map(of).max().unwrap_or(0)
     }
 
     fn store(&self, part: &Part, tile: usize, first_row: usize, sums: &[[f32; COLUMNS]]) {
@@ -228,6 +246,11 @@ impl Product<'_> {
             }
         }
     }
+}
+
+fn as_bytes(values: &mut [f32]) -> &mut [u8] {
+    // SAFETY: every byte of a number is a byte, and any bytes are a number; the borrow goes on.
+    unsafe { std::slice::from_raw_parts_mut(values.as_mut_ptr().cast(), size_of_val(values)) }
 }
 
 #[inline(always)]
