@@ -154,10 +154,12 @@ fn random_matrix(format: BlockFormat, (n, k): (usize, usize), policy: TilePolicy
         *byte = (state >> 56) as u8;
     }
     // Scales and minima are half-precision numbers: 0x2cXX is about 0.06 to 0.08.
-    let halves: &[usize] = match format {
-        BlockFormat::Q6K => &[208],
-        BlockFormat::Q4_1 | BlockFormat::Q4K => &[0, 2],
-        _ => &[0],
+    let halves: &[usize] = if format == BlockFormat::Q6K {
+        &[208]
+    } else if matches!(format, BlockFormat::Q4_1 | BlockFormat::Q4K) {
+        &[0, 2]
+    } else {
+        &[0]
     };
     for block in bytes.chunks_exact_mut(format.block_bytes()) {
         halves.iter().for_each(|half| block[half + 1] = 0x2c);
