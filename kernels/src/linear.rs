@@ -7,6 +7,7 @@ use crate::gemm::{self, MAX_PANEL, Sums};
 use crate::output::Output;
 use crate::parallel::Scratch;
 use crate::quantize::Panels;
+use crate::simd::{Kernel, Simd};
 use crate::tile::{COLUMNS, Source, Weights};
 use crate::{BlockFormat, Cpu, KernelError, QuantizedRows, TilePolicy, TiledMatrix};
 
@@ -235,15 +236,42 @@ impl Product<'_> {
         if let Some(values) = &self.w.bias {
             bias[..columns].copy_from_slice(&values[part.column + first..][..columns]);
         }
-        for (row, sums) in sums.iter().enumerate() {
-            let values = std::array::from_fn(|column| sums[column] * gain + bias[column]);
+        self.cpu.dispatch(Store {
+            product: self,
+            place: (first_row, part.column + first, columns),
+            sums,
+            gain,
+            bias,
+        });
+    }
+}
+
+/// Writes the sums of one tile and one panel to the output.
+struct Store<'a> {
+    product: &'a Product<'a>,
+    /// The first row, the first column and the number of columns.
+    place: (usize, usize, usize),
+    sums: &'a [[f32; COLUMNS]],
+    gain: f32,
+    bias: [f32; COLUMNS],
+}
+
+impl Kernel for Store<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        let (gain, bias) = (simd.splat(self.gain), simd.load(&self.bias));
+        let (first_row, column, columns) = self.place;
+        for (row, sums) in self.sums.iter().enumerate() {
+            let value = simd.add(simd.mul(simd.load(sums), gain), bias);
             // SAFETY: a tile belongs to one task, a task runs once, and no two tiles share a column.
-            let out = unsafe { self.out.cells(first_row + row, part.column + first, columns) };
-            // Of a width it knows, the compiler makes vectors.
-            match out.first_chunk_mut::<COLUMNS>() {
-                Some(out) => put(self.mode, out, &values),
-                None => put(self.mode, out, &values),
-            }
+            let out = unsafe { self.product.out.cells(first_row + row, column, columns) };
+            let value = match self.product.mode {
+                OutMode::Write => value,
+                OutMode::Add => simd.add(simd.load_partial(out, 0.0), value),
+            };
+            simd.store_partial(value, out);
         }
     }
 }
@@ -251,15 +279,6 @@ impl Product<'_> {
 fn as_bytes(values: &mut [f32]) -> &mut [u8] {
     // SAFETY: every byte of a number is a byte, and any bytes are a number; the borrow goes on.
     unsafe { std::slice::from_raw_parts_mut(values.as_mut_ptr().cast(), size_of_val(values)) }
-}
-
-#[inline(always)]
-fn put(mode: OutMode, out: &mut [f32], values: &[f32; COLUMNS]) {
-    let cells = out.iter_mut().zip(values);
-    match mode {
-        OutMode::Write => cells.for_each(|(out, value)| *out = *value),
-        OutMode::Add => cells.for_each(|(out, value)| *out += value),
-    }
 }
 
 #[cfg(test)]
