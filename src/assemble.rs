@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use engine::{BertEmbedder, Engine, EngineConfig, Precision};
+use engine::{Engine, EngineConfig, Precision, load_embedder};
 use engine_contract::Embedder;
 use kernels::Cpu;
 use retrieval::{ConversationId, Memory, Searcher};
@@ -51,6 +51,10 @@ pub(crate) fn language_model(cpu: Arc<Cpu>, args: &ModelArgs, memory: Option<&Pa
     let prefixes = memory
         .filter(|_| !args.no_prefix_cache)
         .map(|folder| folder.join("prefixes").join(format!("{}.kv", files.name)));
+    if memory.is_some() {
+        // The agents' replies are forced into schemas; searching comes first and leaves the time.
+        engine.prepare_constraints();
+    }
     if let Some(path) = &prefixes {
         engine.load_prefixes(path);
     }
@@ -60,9 +64,8 @@ pub(crate) fn language_model(cpu: Arc<Cpu>, args: &ModelArgs, memory: Option<&Pa
 /// Loads an embedder.
 pub(crate) fn embedder(cpu: Arc<Cpu>, name: &str) -> Result<Arc<dyn Embedder>> {
     let files = ModelStore::from_env()?.locate(name)?;
-    let embedder = BertEmbedder::load(&files, cpu, Precision::default())
-        .with_context(|| format!("the embedder {name} cannot be loaded"))?;
-    Ok(Arc::new(embedder))
+    load_embedder(&files, cpu, Precision::default())
+        .with_context(|| format!("the embedder {name} cannot be loaded"))
 }
 
 /// Opens a memory with the embedder it was made with.

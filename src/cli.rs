@@ -205,12 +205,22 @@ pub(crate) enum ModelsCommand {
         /// A name of `mneme models list`.
         name: String,
     },
-    /// Say what a model file holds.
-    Inspect {
-        /// A .gguf or .safetensors file, a folder, or a name.
-        path: String,
-        /// Print one JSON object instead of text.
-        #[arg(long)]
-        json: bool,
-    },
+    /// Say what a model file holds, and what memory the model will take.
+    Inspect(InspectArgs),
+}
+
+/// `mneme models inspect`.
+#[derive(Debug, Args)]
+pub(crate) struct InspectArgs {
+    /// A .gguf or .safetensors file, a folder, or a name.
+    pub(crate) path: String,
+    /// Load the model, give it a few prompts, and say what memory it took.
+    #[arg(long)]
+    pub(crate) load: bool,
+    /// Memory for keys and values of the attention cache, in MiB.
+    #[arg(long, default_value_t = 1024)]
+    pub(crate) kv_mib: u64,
+    /// Print one JSON object instead of text.
+    #[arg(long)]
+    pub(crate) json: bool,
 }

@@ -23,6 +23,17 @@ pub enum TilePolicy {
     Native,
 }
 
+impl TilePolicy {
+    /// The tiles that weights of this format become.
+    #[must_use]
+    pub fn kind(self, format: BlockFormat) -> TileKind {
+        match self {
+            TilePolicy::Int8 => TileKind::Int8,
+            TilePolicy::Native => encode::native_kind(format),
+        }
+    }
+}
+
 /// An `n` x `k` matrix of quantised weights (row `i` holds the weights of output `i`), laid out for the kernels:
 /// tiles of 16 rows, cut along `k` in blocks of 32 that share a scale for each row.
 #[derive(Debug, Clone)]
@@ -104,6 +115,12 @@ impl TiledMatrix {
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.layout.bytes()
+    }
+
+    /// Bytes that a matrix of this shape would take as tiles of this kind.
+    #[must_use]
+    pub fn bytes_as(kind: TileKind, n: usize, k: usize) -> usize {
+        Layout::new(kind, n, k).bytes()
     }
 
     /// Writes row `index` (an embedding, say) to `out`, `k` values.

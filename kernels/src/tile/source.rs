@@ -34,10 +34,7 @@ struct Seen {
 impl Source<'_> {
     pub(crate) fn tile(&self, policy: TilePolicy, pool: &ThreadPool) -> Result<TiledMatrix, KernelError> {
         self.check()?;
-        let kind = match policy {
-            TilePolicy::Int8 => TileKind::Int8,
-            TilePolicy::Native => encode::native_kind(self.format()),
-        };
+        let kind = policy.kind(self.format());
         let layout = Layout::new(kind, self.n, self.k);
         let mut buffer = HugeBuffer::zeroed(layout.bytes())?;
         let mut gain = 1.0;
