@@ -17,6 +17,8 @@ pub struct Scratch {
     /// `[rows, 2 * intermediate]`
     gate_up: Vec<f32>,
     quantized: QuantizedRows,
+    /// `[rows, hidden]` after the last norm, where those are wanted; heads before a norm of their own.
+    normed: Vec<f32>,
 }
 
 impl Qwen2 {
@@ -55,7 +57,13 @@ impl Qwen2 {
         scratch: &'s mut Scratch,
     ) -> &'s [f32] {
         self.layers(batch, pool, scratch);
-        self.norm(&self.norm, scratch);
+        resize(&mut scratch.normed, scratch.stream.len());
+        self.cpu.rms_norm(
+            &scratch.stream,
+            &self.norm,
+            self.shape.norm_epsilon,
+            &mut scratch.normed,
+        );
         &scratch.normed
     }
 
