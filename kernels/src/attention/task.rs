@@ -19,8 +19,9 @@ pub(super) struct Work<'a, T> {
     pub(super) partials: SharedSlice<'a, f32>,
 }
 
-/// Runs one task.
-pub(super) struct RunTask<'a, T> {
+/// Runs one task. `STORED` tasks may read half-precision tiles as they are stored; the code for that stands apart
+/// because it cost the other tasks their registers.
+pub(super) struct RunTask<'a, T, const STORED: bool> {
     pub(super) work: &'a Work<'a, T>,
     pub(super) task: &'a Task,
 }
@@ -71,7 +72,7 @@ impl<'a> PanelMemory<'a> {
     }
 }
 
-impl<T: Source> Kernel for RunTask<'_, T> {
+impl<T: Source, const STORED: bool> Kernel for RunTask<'_, T, STORED> {
     type Output = ();
 
     #[inline(always)]
@@ -100,7 +101,7 @@ impl<T: Source> Kernel for RunTask<'_, T> {
     }
 }
 
-impl<T: Source> RunTask<'_, T> {
+impl<T: Source, const STORED: bool> RunTask<'_, T, STORED> {
     fn panels(&self, limit: usize) -> Vec<Panel> {
         let mut panels = Vec::new();
         for rows in self.task.rows.clone() {
@@ -188,7 +189,8 @@ impl<T: Source> RunTask<'_, T> {
                     limits: &limits,
                 };
                 // Widening in memory pays when several panels read the result.
-                if let [_] = panels
+                if STORED
+                    && let [_] = panels
                     && let Some(tiles) = self.work.source.stored(place)
                 {
                     memory.state.update(simd, &input, &tiles);
