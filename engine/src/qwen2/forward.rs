@@ -10,16 +10,12 @@ use super::model::{Layer, Qwen2};
 pub struct Scratch {
     /// `[rows, hidden]`, the residual stream.
     stream: Vec<f32>,
-    /// `[rows, hidden]`
-    normed: Vec<f32>,
     /// `[rows, q + k + v]`
     qkv: Vec<f32>,
     /// `[rows, q]`
     attention: Vec<f32>,
     /// `[rows, 2 * intermediate]`
     gate_up: Vec<f32>,
-    /// `[rows, intermediate]`
-    activated: Vec<f32>,
     quantized: QuantizedRows,
 }
 
@@ -170,25 +166,19 @@ impl Qwen2 {
             &mut scratch.gate_up,
             OutMode::Write,
         );
-        resize(&mut scratch.activated, rows * intermediate);
         self.cpu
-            .swiglu(&scratch.gate_up, intermediate, &mut scratch.activated);
-        self.cpu
-            .quantize_rows(&scratch.activated, intermediate, &mut scratch.quantized);
+            .swiglu_quantized(&scratch.gate_up, intermediate, &mut scratch.quantized);
         self.add_linear(&layer.down, scratch);
     }
 
     /// Leaves the normed, quantised stream in `scratch.quantized`.
     fn norm(&self, weight: &[f32], scratch: &mut Scratch) {
-        resize(&mut scratch.normed, scratch.stream.len());
-        self.cpu.rms_norm(
+        self.cpu.rms_norm_quantized(
             &scratch.stream,
             weight,
             self.shape.norm_epsilon,
-            &mut scratch.normed,
+            &mut scratch.quantized,
         );
-        self.cpu
-            .quantize_rows(&scratch.normed, self.shape.hidden, &mut scratch.quantized);
     }
 
     fn add_linear(&self, linear: &Linear, scratch: &mut Scratch) {

@@ -131,7 +131,7 @@ impl Source<'_> {
                     let (mut finite, mut block) = (true, 0);
                     for bytes in bytes.chunks_exact(format.block_bytes()) {
                         kept.columns(kind.offset(), bytes, |values| {
-                            finite &= values.scale.is_finite() && values.minimum.is_finite();
+                            finite &= values.factors.is_finite();
                             tile.set(kind, (block, column), &values);
                             block += 1;
                         });
@@ -154,16 +154,16 @@ impl Source<'_> {
 }
 
 fn split<'a>(mut buffer: &'a mut [u8], layout: &Layout) -> Vec<TileMut<'a>> {
-    let ([_, planes, scales, minima], sizes) = (layout.starts(), layout.tile_bytes());
-    let mut quants = cut(&mut buffer, planes);
-    let mut bits = cut(&mut buffer, scales - planes);
-    let mut factors = cut(&mut buffer, minima - scales);
+    let (starts, sizes) = (layout.starts(), layout.tile_bytes());
+    let mut section = |index: usize| cut(&mut buffer, starts[index + 1] - starts[index]);
+    let [mut quants, mut planes, mut scales, mut minima] = std::array::from_fn(&mut section);
     (0..layout.tiles)
         .map(|_| TileMut {
             quants: cut(&mut quants, sizes[0]),
-            planes: cut(&mut bits, sizes[1]),
-            scales: cut(&mut factors, sizes[2]),
-            minima: cut(&mut buffer, sizes[3]),
+            planes: cut(&mut planes, sizes[1]),
+            scales: cut(&mut scales, sizes[2]),
+            minima: cut(&mut minima, sizes[3]),
+            factors: cut(&mut buffer, sizes[4]),
         })
         .collect()
 }
