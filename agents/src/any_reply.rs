@@ -120,6 +120,7 @@ fn run(machine: &mut dyn Machine, bytes: Vec<u8>) -> (Outcome, usize) {
             Step::Window { turns, .. } => {
                 Event::Windowed(turns.iter().map(|_| dice.turns(&memory)).collect())
             }
+            Step::Read => Event::Read(dice.turns(&memory)),
             Step::Memories { .. } => Event::Memories(dice.memories(&memory)),
             Step::Generate { request, .. } => Event::Generated(dice.reply(&request.constraint)),
             Step::Finished(outcome) => return ((**outcome).clone(), steps),
