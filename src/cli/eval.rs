@@ -166,6 +166,9 @@ pub(crate) struct AnsweringArgs {
     /// Let the model judge the answers too; `longmemeval` on LongMemEval, the other two on LoCoMo.
     #[arg(long, value_enum, value_delimiter = ',')]
     pub(crate) judge: Vec<JudgeKind>,
+    /// Who judges: a name of `mneme models list`, a folder, or a .gguf file; the default is the answering model itself.
+    #[arg(long, requires = "judge")]
+    pub(crate) judge_model: Option<String>,
     /// Score against corrected answers as well: a file of known label errors in the shape of locomo-audit's errors.json.
     #[arg(long)]
     pub(crate) audit: Option<PathBuf>,

@@ -47,7 +47,9 @@ pub fn parse_any_predictions(
             importer.mem0(object)
         }
         Value::Array(samples) => importer.locomo(samples),
-        _ => parse_predictions(text, name),
+        Value::Object(_) | Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+            parse_predictions(text, name)
+        }
     }
 }
 

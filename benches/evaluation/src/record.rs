@@ -54,10 +54,12 @@ impl Record {
     #[must_use]
     pub fn new(id: &str, outcome: &Outcome, answered: &Answered) -> Self {
         let notes = answered.trace.steps.iter().flat_map(|step| &step.notes);
-        let truncated = notes.filter_map(|note| match note {
-            Note::Truncated { shown, of } => Some([*shown, *of]),
-            _ => None,
-        });
+        let mut truncated = None;
+        for note in notes {
+            if let Note::Truncated { shown, of } = note {
+                truncated = Some([*shown, *of]);
+            }
+        }
         let usage = &outcome.usage;
         Self {
             id: id.to_owned(),
@@ -69,7 +71,7 @@ impl Record {
             abstained: Some(outcome.abstained),
             evidence: outcome.evidence.iter().map(|turn| turn.id.to_string()).collect(),
             shown: Some(outcome.shown.iter().map(|key| key.turn.to_string()).collect()),
-            truncated: truncated.last(),
+            truncated,
             price: Some(Price {
                 iterations: outcome.iterations,
                 prompt_tokens: usage.prompt_tokens,

@@ -14,6 +14,10 @@ impl Grid {
         }
     }
 
+    pub(super) fn into_rows(self) -> Vec<Vec<String>> {
+        std::iter::once(self.head).chain(self.rows).collect()
+    }
+
     pub(super) fn markdown(&self) -> String {
         let line = |cells: &[String]| format!("| {} |\n", cells.join(" | ").replace('\n', " "));
         let rule: Vec<String> = (0..self.head.len())

@@ -81,8 +81,7 @@ fn quality(body: &mut String, report: &Report) {
         plot::bars(main),
         tables::quality(main).html()
     );
-    let lines = [tables::abstention(main), tables::ceiling(report)];
-    for line in lines.into_iter().flatten().chain(report.notes.iter().cloned()) {
+    for line in report.lines() {
         let _ = write!(body, "<p>{}</p>", escape(&line));
     }
     if let Some(grid) = tables::judges(report) {
@@ -115,10 +114,10 @@ fn worst(body: &mut String, variant: &Variant) {
         let recall = recall.iter().find_map(|metric| item.values.get(metric));
         let recall = recall.map_or("no evidence given".into(), |r| format!("recall {}", tables::percent(*r)));
         let gold = if item.gold.is_empty() { "none: the conversation does not say" } else { &item.gold };
-        let _ = write!(
+        let _ = writeln!(
             body,
             "<article><h4>{} <small>{} · {value} · {recall} · <a href=\"{}\">trace</a></small></h4><dl><dt>question</dt>\
-             <dd>{}</dd><dt>gold</dt><dd>{}</dd><dt>answer</dt><dd>{}</dd></dl></article>\n",
+             <dd>{}</dd><dt>gold</dt><dd>{}</dd><dt>answer</dt><dd>{}</dd></dl></article>",
             escape(&item.id),
             escape(&item.group),
             escape(&variant.trace(&item.id)),

@@ -13,8 +13,7 @@ use super::{Report, tables};
 pub fn markdown(report: &Report) -> String {
     let mut out = format!("# {}\n\n    {}\n", report.title, report.command);
     section(&mut out, "Quality, in percent with 95 % bootstrap intervals", &tables::quality(report.main()));
-    let lines = [tables::abstention(report.main()), tables::ceiling(report)];
-    for line in lines.into_iter().flatten().chain(report.notes.iter().cloned()) {
+    for line in report.lines() {
         let _ = write!(out, "\n{line}\n");
     }
     if let Some(grid) = tables::judges(report) {

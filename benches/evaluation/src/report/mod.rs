@@ -13,10 +13,13 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::audit::Ceiling;
-use crate::compare::Comparison;
+use crate::bootstrap::Resampling;
+use crate::compare::{Comparison, compare};
+use crate::error::EvaluationError;
 use crate::item::{Item, Metric};
 use crate::judge::Agreement;
-use crate::run_folder::trace_name;
+use crate::record::Record;
+use crate::run_folder::{Session, trace_name};
 use crate::table::Table;
 
 pub use cost::Cost;
@@ -40,6 +43,23 @@ pub struct Variant {
     /// Compared with the first run; `None` for the first.
     pub versus: Option<Comparison>,
     /// Question by question.
+    pub items: Vec<Item>,
+}
+
+/// A run as it was measured, before it becomes part of a report.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Measured {
+    /// What sets it apart.
+    pub name: String,
+    /// Where its traces are, relative to the report.
+    pub folder: String,
+    /// The sweep it belongs to and its place there.
+    pub axis: Option<(String, f64)>,
+    /// Its answers.
+    pub records: Vec<Record>,
+    /// What its sessions cost.
+    pub sessions: Vec<Session>,
+    /// Its answers, measured.
     pub items: Vec<Item>,
 }
 
@@ -76,6 +96,79 @@ pub struct Report {
 }
 
 impl Report {
+    /// A report over these runs, the first of which the others are compared with; groups stand in this `order`. Title,
+    /// command, environment, settings, agreements, ceiling and notes are left empty.
+    ///
+    /// # Errors
+    /// [`EvaluationError::NothingToScore`] without a run, [`EvaluationError::NothingInCommon`] when a run answered other
+    /// questions than the first.
+    pub fn of(runs: Vec<Measured>, order: &[&str], resampling: Resampling) -> Result<Self, EvaluationError> {
+        let mut axes: Vec<Axis> = Vec::new();
+        let mut variants: Vec<Variant> = Vec::new();
+        for (index, run) in runs.into_iter().enumerate() {
+            if let Some((name, place)) = run.axis {
+                match axes.iter_mut().find(|axis| axis.name == name) {
+                    Some(axis) => axis.points.push((place, index)),
+                    None => axes.push(Axis {
+                        name,
+                        points: vec![(place, index)],
+                    }),
+                }
+            }
+            let versus = variants.first().map(|first| compare(&first.items, &run.items, resampling));
+            variants.push(Variant {
+                table: Table::of(&run.items, order, resampling),
+                cost: Cost::of(&run.records, &run.sessions),
+                versus: versus.transpose()?,
+                name: run.name,
+                folder: run.folder,
+                items: run.items,
+            });
+        }
+        if variants.is_empty() {
+            return Err(EvaluationError::NothingToScore);
+        }
+        for axis in &mut axes {
+            axis.points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        }
+        Ok(Self {
+            title: String::new(),
+            command: String::new(),
+            environment: Vec::new(),
+            settings: Value::Null,
+            variants,
+            axes,
+            agreements: Vec::new(),
+            ceiling: None,
+            notes: Vec::new(),
+        })
+    }
+
+    /// The runs beside each other as rows of text below a head, for a terminal; `None` for a single run.
+    #[must_use]
+    pub fn run_rows(&self) -> Option<Vec<Vec<String>>> {
+        tables::variants(self).map(grid::Grid::into_rows)
+    }
+
+    /// The price of every run, likewise.
+    #[must_use]
+    pub fn cost_rows(&self) -> Vec<Vec<String>> {
+        tables::cost(&self.variants).into_rows()
+    }
+
+    /// How far the judges can be trusted, likewise; `None` without a judge.
+    #[must_use]
+    pub fn judge_rows(&self) -> Option<Vec<Vec<String>>> {
+        tables::judges(self).map(grid::Grid::into_rows)
+    }
+
+    /// One line each: abstention, labels, notes.
+    #[must_use]
+    pub fn lines(&self) -> Vec<String> {
+        let lines = [tables::abstention(self.main()), tables::ceiling(self)];
+        lines.into_iter().flatten().chain(self.notes.iter().cloned()).collect()
+    }
+
     /// The first run.
     ///
     /// # Panics
@@ -86,6 +179,12 @@ impl Report {
 }
 
 impl Variant {
+    /// Quality as rows of text below a head, for a terminal.
+    #[must_use]
+    pub fn quality_rows(&self) -> Vec<Vec<String>> {
+        tables::quality(self).into_rows()
+    }
+
     /// The questions with the lowest value of the leading metric, worst first, those with less recall before others.
     fn worst(&self) -> Vec<&Item> {
         let leading = Metric::leading(&self.items);
