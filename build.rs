@@ -13,7 +13,10 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     // HEAD names a branch; its own file changes with every commit, the reference's with it.
     let places = ["HEAD", "logs/HEAD"];
-    for place in places.iter().filter_map(|place| git(&["rev-parse", "--git-path", place])) {
+    for place in places
+        .iter()
+        .filter_map(|place| git(&["rev-parse", "--git-path", place]))
+    {
         println!("cargo::rerun-if-changed={place}");
     }
     let commit = git(&["rev-parse", "--short=12", "HEAD"]).unwrap_or_else(|| "unknown".into());

@@ -4,7 +4,8 @@ use retrieval::Card;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AgentError, FullContextSettings, Machine, Memcot, Question, Rag, RagSettings, Rime, RimeSettings, Settings,
+    AgentError, FullContextSettings, Machine, Memcot, Question, Rag, RagSettings, Rime, RimeSettings,
+    Settings,
 };
 
 /// A loop and its settings.

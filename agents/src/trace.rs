@@ -143,8 +143,7 @@ pub fn replay(trace: &Trace) -> Result<Outcome, AgentError> {
     };
     let mut outcome = match trace.resume()?.next_step() {
         Step::Finished(outcome) => *outcome,
-        step
-        @ (Step::Search { .. }
+        step @ (Step::Search { .. }
         | Step::Window { .. }
         | Step::Read
         | Step::Memories { .. }

@@ -83,7 +83,10 @@ impl Audit {
         for entry in entries {
             let id = ours(&entry.question_id, &conversations);
             if !dataset.questions().iter().any(|question| question.id == id) {
-                return Err(wrong(format!("the data set has no question {}", entry.question_id)));
+                return Err(wrong(format!(
+                    "the data set has no question {}",
+                    entry.question_id
+                )));
             }
             let error = LabelError {
                 kind: entry.error_type,
@@ -141,7 +144,10 @@ impl Audit {
 fn ours(id: &str, conversations: &[&str]) -> String {
     let parts = id.strip_prefix("locomo_").and_then(|rest| rest.split_once("_qa"));
     let place = parts.and_then(|(sample, index)| {
-        Some((conversations.get(sample.parse::<usize>().ok()?)?, index.parse::<usize>().ok()?))
+        Some((
+            conversations.get(sample.parse::<usize>().ok()?)?,
+            index.parse::<usize>().ok()?,
+        ))
     });
     match place {
         Some((conversation, index)) => format!("{conversation}#{index}"),

@@ -71,7 +71,9 @@ impl Comparison {
     /// The difference of a metric over all questions.
     #[must_use]
     pub fn overall(&self, metric: Metric) -> Option<&Difference> {
-        self.differences.iter().find(|d| d.group == "all" && d.metric == metric)
+        self.differences
+            .iter()
+            .find(|d| d.group == "all" && d.metric == metric)
     }
 }
 
@@ -100,7 +102,10 @@ pub fn compare(
     }
     let mut differences = Vec::new();
     for group in groups.into_iter().map(Some).chain([None]) {
-        let some: Vec<_> = pairs.iter().filter(|(item, _)| group.is_none_or(|g| item.group == g)).collect();
+        let some: Vec<_> = pairs
+            .iter()
+            .filter(|(item, _)| group.is_none_or(|g| item.group == g))
+            .collect();
         for metric in Metric::ALL {
             let values: Vec<(f64, f64)> = some
                 .iter()
@@ -186,12 +191,28 @@ mod tests {
 
     #[test]
     fn differences_by_group_and_flips() {
-        let first = [item("a", "x", 0.0, 0.0), item("b", "x", 1.0, 1.0), item("c", "y", 0.2, 0.0), item("e", "y", 1.0, 1.0)];
-        let second = [item("c", "y", 0.9, 1.0), item("b", "x", 0.4, 0.0), item("a", "x", 0.0, 0.0), item("d", "y", 1.0, 1.0)];
+        let first = [
+            item("a", "x", 0.0, 0.0),
+            item("b", "x", 1.0, 1.0),
+            item("c", "y", 0.2, 0.0),
+            item("e", "y", 1.0, 1.0),
+        ];
+        let second = [
+            item("c", "y", 0.9, 1.0),
+            item("b", "x", 0.4, 0.0),
+            item("a", "x", 0.0, 0.0),
+            item("d", "y", 1.0, 1.0),
+        ];
         let comparison = compare(&first, &second, Resampling::default()).unwrap();
-        assert_eq!((comparison.n, comparison.only_first, comparison.only_second), (3, 1, 1));
+        assert_eq!(
+            (comparison.n, comparison.only_first, comparison.only_second),
+            (3, 1, 1)
+        );
         let overall = comparison.overall(Metric::F1Locomo).unwrap();
-        assert!((overall.difference - 0.1 / 3.0).abs() < 1e-12 && overall.n == 3, "{overall:?}");
+        assert!(
+            (overall.difference - 0.1 / 3.0).abs() < 1e-12 && overall.n == 3,
+            "{overall:?}"
+        );
         assert!(overall.mcnemar.is_none());
         let exact = comparison.overall(Metric::Exact).unwrap().mcnemar.unwrap();
         assert_eq!((exact.only_first, exact.only_second), (1, 1));

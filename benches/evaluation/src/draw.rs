@@ -29,7 +29,10 @@ pub fn draw_stratified<T>(items: Vec<T>, group: impl Fn(&T) -> String, count: us
             None => groups.push((name, vec![(place, item)])),
         }
     }
-    let mut quotas: Vec<usize> = groups.iter().map(|(_, members)| members.len() * count / total).collect();
+    let mut quotas: Vec<usize> = groups
+        .iter()
+        .map(|(_, members)| members.len() * count / total)
+        .collect();
     let mut by_remainder: Vec<usize> = (0..groups.len()).collect();
     by_remainder.sort_by_key(|&index| std::cmp::Reverse(groups[index].1.len() * count % total));
     let left = count - quotas.iter().sum::<usize>();
@@ -61,11 +64,23 @@ mod tests {
 
     #[test]
     fn strata_have_their_share() {
-        let group = |n: &usize| if *n < 60 { "a" } else if *n < 90 { "b" } else { "c" }.to_owned();
+        let group = |n: &usize| {
+            if *n < 60 {
+                "a"
+            } else if *n < 90 {
+                "b"
+            } else {
+                "c"
+            }
+            .to_owned()
+        };
         let drawn = draw_stratified((0..100).collect(), group, 11, 7);
         let counts = ["a", "b", "c"].map(|name| drawn.iter().filter(|n| group(n) == name).count());
         assert_eq!((drawn.len(), counts.iter().sum::<usize>()), (11, 11));
-        assert!((6..=7).contains(&counts[0]) && (3..=4).contains(&counts[1]) && counts[2] >= 1, "{counts:?}");
+        assert!(
+            (6..=7).contains(&counts[0]) && (3..=4).contains(&counts[1]) && counts[2] >= 1,
+            "{counts:?}"
+        );
         assert!(drawn.is_sorted());
     }
 }

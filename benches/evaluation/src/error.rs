@@ -98,7 +98,9 @@ pub enum EvaluationError {
         right: usize,
     },
     /// A file is not a LongMemEval array.
-    #[error("{name} is not a LongMemEval file: expected an array of questions with their histories; {source}")]
+    #[error(
+        "{name} is not a LongMemEval file: expected an array of questions with their histories; {source}"
+    )]
     Histories {
         /// The file or what stands for it.
         name: String,
@@ -117,7 +119,9 @@ pub enum EvaluationError {
         problem: String,
     },
     /// A file of label errors cannot be laid over the data set.
-    #[error("{name}: {problem}; expected [{{\"question_id\": \"locomo_0_qa1\", \"error_type\": …, \"correct_answer\": …}}]")]
+    #[error(
+        "{name}: {problem}; expected [{{\"question_id\": \"locomo_0_qa1\", \"error_type\": …, \"correct_answer\": …}}]"
+    )]
     Audit {
         /// The file or what stands for it.
         name: String,

@@ -114,10 +114,12 @@ pub fn read_histories(path: &Path) -> Result<Vec<HistoryQuestion>, EvaluationErr
 
 fn histories_from(reader: impl Read, name: &str) -> Result<Vec<HistoryQuestion>, EvaluationError> {
     let mut deserializer = serde_json::Deserializer::from_reader(reader);
-    let raw = deserializer.deserialize_seq(Light).map_err(|source| EvaluationError::Histories {
-        name: name.to_owned(),
-        source,
-    })?;
+    let raw = deserializer
+        .deserialize_seq(Light)
+        .map_err(|source| EvaluationError::Histories {
+            name: name.to_owned(),
+            source,
+        })?;
     let mut seen = HashMap::new();
     raw.into_iter()
         .map(|raw| {
@@ -188,7 +190,11 @@ fn marked_turns(raw: &Raw) -> Vec<String> {
             continue;
         }
         let occurrence = times.entry(id).and_modify(|n| *n += 1).or_insert(1);
-        let session = if *occurrence == 1 { id.clone() } else { format!("{id}#{occurrence}") };
+        let session = if *occurrence == 1 {
+            id.clone()
+        } else {
+            format!("{id}#{occurrence}")
+        };
         for (position, turn) in (1..).zip(turns) {
             if turn.has_answer == Some(true) {
                 marked.push(format!("{session}_{position}"));
@@ -207,11 +213,12 @@ impl Reduced {
             expected,
             received: received.to_owned(),
         };
-        let kind = HistoryKind::from_name(&raw.question_type).ok_or_else(|| EvaluationError::UnknownCategory {
-            id: raw.question_id.clone(),
-            received: raw.question_type.clone(),
-            expected: "one of LongMemEval's six types, such as multi-session",
-        })?;
+        let kind =
+            HistoryKind::from_name(&raw.question_type).ok_or_else(|| EvaluationError::UnknownCategory {
+                id: raw.question_id.clone(),
+                received: raw.question_type.clone(),
+                expected: "one of LongMemEval's six types, such as multi-session",
+            })?;
         let date = DateTime::strptime(DATE_FORMAT, &raw.question_date)
             .map_err(|_| field("question_date", "like 2023/05/30 (Tue) 23:40", &raw.question_date))?;
         let gold = match &raw.answer {
@@ -249,7 +256,10 @@ mod tests {
         let questions = histories_from(ONE.as_bytes(), "lme.json").unwrap();
         let question = &questions[0];
         assert!(question.abstention);
-        assert_eq!((question.kind, question.gold.as_str()), (HistoryKind::MultiSession, "3"));
+        assert_eq!(
+            (question.kind, question.gold.as_str()),
+            (HistoryKind::MultiSession, "3")
+        );
         assert_eq!(question.evidence_turns, ["a_2", "a#2_1"]);
         assert_eq!(question.date.to_string(), "2023-05-30T23:40:00");
     }
@@ -257,7 +267,9 @@ mod tests {
     #[test]
     fn what_cannot_be_scored_is_refused() {
         let refused = |from: &str, to: &str| {
-            histories_from(ONE.replace(from, to).as_bytes(), "lme.json").unwrap_err().to_string()
+            histories_from(ONE.replace(from, to).as_bytes(), "lme.json")
+                .unwrap_err()
+                .to_string()
         };
         assert!(refused("multi-session", "easy").contains("question q_abs has category easy"));
         assert!(refused("\"answer\": 3", "\"answer\": null").contains("answer must be text or a number"));

@@ -63,7 +63,10 @@ impl<'a> Importer<'a> {
     fn new(name: &'a str, dataset: &'a Dataset) -> Self {
         let mut conversations: Vec<(&str, Vec<&Question>)> = Vec::new();
         for question in dataset.questions() {
-            match conversations.last_mut().filter(|(id, _)| *id == question.conversation) {
+            match conversations
+                .last_mut()
+                .filter(|(id, _)| *id == question.conversation)
+            {
                 Some((_, questions)) => questions.push(question),
                 None => conversations.push((&question.conversation, vec![question])),
             }
@@ -118,9 +121,12 @@ impl<'a> Importer<'a> {
     fn mem0(&self, object: &Map<String, Value>) -> Result<Vec<Prediction>, EvaluationError> {
         let mut all = Vec::new();
         for (place, answers) in object {
-            let conversation = place.parse::<usize>().ok().and_then(|place| self.conversations.get(place));
-            let (_, questions) =
-                conversation.ok_or_else(|| self.problem(format!("the data set has no conversation number {place}")))?;
+            let conversation = place
+                .parse::<usize>()
+                .ok()
+                .and_then(|place| self.conversations.get(place));
+            let (_, questions) = conversation
+                .ok_or_else(|| self.problem(format!("the data set has no conversation number {place}")))?;
             let answers = answers.as_array().map(Vec::as_slice).unwrap_or_default();
             all.extend(self.by_question(questions, answers, "response")?);
         }
@@ -155,7 +161,9 @@ impl<'a> Importer<'a> {
 
     /// The one field that ends in `_prediction`; none where the question was skipped.
     fn prediction_field<'v>(&self, answer: &'v Value) -> Result<Option<&'v str>, EvaluationError> {
-        let object = answer.as_object().ok_or_else(|| self.problem("`qa` must hold objects".into()))?;
+        let object = answer
+            .as_object()
+            .ok_or_else(|| self.problem("`qa` must hold objects".into()))?;
         let mut fields = object.keys().filter(|key| key.ends_with("_prediction"));
         match (fields.next(), fields.next()) {
             (Some(a), Some(b)) => Err(self.problem(format!("answers of two models, {a} and {b}; keep one"))),

@@ -91,11 +91,7 @@ impl Metric {
     pub fn is_label(self) -> bool {
         matches!(
             self,
-            Self::Exact
-                | Self::Contains
-                | Self::JudgeLenient
-                | Self::JudgeStrict
-                | Self::JudgeLongmemeval
+            Self::Exact | Self::Contains | Self::JudgeLenient | Self::JudgeStrict | Self::JudgeLongmemeval
         )
     }
 
@@ -148,7 +144,11 @@ pub fn measure(record: &Record, question: &Question) -> Item {
         insert(&mut values, Metric::Contains, contains_gold(answer, &gold));
     }
     if let Some(shown) = &record.shown {
-        insert(&mut values, Metric::RecallStrict, evidence_recall(&question.evidence, shown));
+        insert(
+            &mut values,
+            Metric::RecallStrict,
+            evidence_recall(&question.evidence, shown),
+        );
         let repaired = evidence_recall(&question.repaired_evidence, shown);
         insert(&mut values, Metric::RecallRepaired, repaired);
     }
@@ -174,11 +174,19 @@ pub fn measure_history(record: &Record, question: &HistoryQuestion) -> Item {
     if is_answer {
         values.insert(Metric::F1Tokens, f1_tokens(answer, &question.gold));
         insert(&mut values, Metric::Exact, exact_match(answer, &question.gold));
-        insert(&mut values, Metric::Contains, contains_gold(answer, &question.gold));
+        insert(
+            &mut values,
+            Metric::Contains,
+            contains_gold(answer, &question.gold),
+        );
     }
     if let Some(shown) = record.shown.as_ref().filter(|_| !question.abstention) {
         let sessions: Vec<&str> = shown.iter().map(|turn| session_of(turn)).collect();
-        insert(&mut values, Metric::RecallTurns, evidence_recall(&question.evidence_turns, shown));
+        insert(
+            &mut values,
+            Metric::RecallTurns,
+            evidence_recall(&question.evidence_turns, shown),
+        );
         let found = evidence_recall(&question.evidence_sessions, &sessions);
         insert(&mut values, Metric::RecallSessions, found);
     }

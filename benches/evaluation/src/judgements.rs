@@ -48,7 +48,10 @@ impl Judgements {
             Err(source) => return Err(EvaluationError::Read { path, source }),
         };
         // A torn last line is a verdict that is asked for again.
-        let lines = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        let lines = text
+            .lines()
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .collect();
         Ok(Self { path, lines })
     }
 
@@ -58,7 +61,9 @@ impl Judgements {
         let mut found: Vec<Agreement> = Vec::new();
         for line in &self.lines {
             if let Line::Agreement(agreement) = line
-                && !found.iter().any(|a| a.judge == agreement.judge && a.rules == agreement.rules)
+                && !found
+                    .iter()
+                    .any(|a| a.judge == agreement.judge && a.rules == agreement.rules)
             {
                 found.push(agreement.clone());
             }
@@ -72,9 +77,14 @@ impl Judgements {
             .lines
             .iter()
             .filter_map(|line| match line {
-                Line::Verdict { judge: by, rules: of, id, right } if *of == rules => {
-                    judge.is_none_or(|judge| judge == by).then_some((id.as_str(), *right))
-                }
+                Line::Verdict {
+                    judge: by,
+                    rules: of,
+                    id,
+                    right,
+                } if *of == rules => judge
+                    .is_none_or(|judge| judge == by)
+                    .then_some((id.as_str(), *right)),
                 Line::Verdict { .. } | Line::Agreement(_) => None,
             })
             .collect();
@@ -145,8 +155,10 @@ mod tests {
     fn verdicts_are_kept_by_judge_and_rules() {
         let folder = tempfile::tempdir().unwrap();
         let mut kept = Judgements::open(folder.path()).unwrap();
-        kept.add_verdicts("m", Rules::Strict, [("a".to_owned(), true)]).unwrap();
-        kept.add_verdicts("n", Rules::Strict, [("a".to_owned(), false)]).unwrap();
+        kept.add_verdicts("m", Rules::Strict, [("a".to_owned(), true)])
+            .unwrap();
+        kept.add_verdicts("n", Rules::Strict, [("a".to_owned(), false)])
+            .unwrap();
         let item = |id: &str| Item {
             id: id.into(),
             group: "x".into(),

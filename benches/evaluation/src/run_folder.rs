@@ -68,9 +68,14 @@ impl RunFolder {
                 replace(&file, &text)?;
             }
             Err(source) => return Err(EvaluationError::Read { path: file, source }),
-            Ok(_) if !resume => return Err(EvaluationError::RunExists { path: path.to_owned() }),
+            Ok(_) if !resume => {
+                return Err(EvaluationError::RunExists {
+                    path: path.to_owned(),
+                });
+            }
             Ok(text) => {
-                let before: Description = serde_json::from_str(&text).map_err(|error| not_a_run(&file, error))?;
+                let before: Description =
+                    serde_json::from_str(&text).map_err(|error| not_a_run(&file, error))?;
                 same("", &before.settings, &description.settings, &file)?;
             }
         }
@@ -107,7 +112,10 @@ impl RunFolder {
         replace(&self.path.join(trace_name(&record.id)), trace)?;
         let mut line = serde_json::to_string(&record).unwrap_or_default();
         line.push('\n');
-        let written = self.predictions.write_all(line.as_bytes()).and_then(|()| self.predictions.sync_data());
+        let written = self
+            .predictions
+            .write_all(line.as_bytes())
+            .and_then(|()| self.predictions.sync_data());
         written.map_err(|source| write_error(&self.path.join(PREDICTIONS), source))?;
         self.done.insert(record.id.clone());
         self.records.push(record);
@@ -171,8 +179,13 @@ fn same(place: &str, before: &Value, now: &Value, path: &Path) -> Result<(), Eva
     if let (Value::Object(a), Value::Object(b)) = (before, now) {
         let keys = a.keys().chain(b.keys().filter(|key| !a.contains_key(*key)));
         for key in keys {
-            let place = if place.is_empty() { key.clone() } else { format!("{place}.{key}") };
-            let value = |object: &serde_json::Map<String, Value>| object.get(key).cloned().unwrap_or_default();
+            let place = if place.is_empty() {
+                key.clone()
+            } else {
+                format!("{place}.{key}")
+            };
+            let value =
+                |object: &serde_json::Map<String, Value>| object.get(key).cloned().unwrap_or_default();
             same(&place, &value(a), &value(b), path)?;
         }
         return Ok(());
@@ -202,7 +215,10 @@ fn replace(path: &Path, text: &str) -> Result<(), EvaluationError> {
 
 fn cut_torn_line(path: &Path) -> Result<(), EvaluationError> {
     let Ok(bytes) = fs::read(path) else { return Ok(()) };
-    let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+    let whole = bytes
+        .iter()
+        .rposition(|byte| *byte == b'\n')
+        .map_or(0, |end| end + 1);
     if whole < bytes.len() {
         let file = OpenOptions::new().write(true).open(path);
         file.and_then(|file| file.set_len(whole as u64))
@@ -287,15 +303,25 @@ mod tests {
     fn a_run_is_never_mixed_with_another() {
         let folder = tempfile::tempdir().unwrap();
         RunFolder::open(folder.path(), &description(4), true).unwrap();
-        let again = RunFolder::open(folder.path(), &description(4), false).unwrap_err().to_string();
-        assert!(again.contains("holds a run already") && again.contains("--resume"), "{again}");
-        let other = RunFolder::open(folder.path(), &description(5), true).unwrap_err().to_string();
+        let again = RunFolder::open(folder.path(), &description(4), false)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            again.contains("holds a run already") && again.contains("--resume"),
+            "{again}"
+        );
+        let other = RunFolder::open(folder.path(), &description(5), true)
+            .unwrap_err()
+            .to_string();
         assert!(
             other.contains("method.memcot.window = 4, now it is 5") && other.contains("--out"),
             "{other}"
         );
         let empty = tempfile::tempdir().unwrap();
         let error = FinishedRun::open(empty.path()).unwrap_err().to_string();
-        assert!(error.contains("is no run") && error.contains("run.json"), "{error}");
+        assert!(
+            error.contains("is no run") && error.contains("run.json"),
+            "{error}"
+        );
     }
 }

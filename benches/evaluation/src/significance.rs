@@ -18,7 +18,10 @@ pub fn sign_flip(differences: &[f64], resampling: Resampling) -> f64 {
     let slack = 1e-12 * count(differences.len());
     let as_large = (0..draws)
         .filter(|_| {
-            let sum: f64 = differences.iter().map(|d| if random.next() >> 63 == 0 { *d } else { -d }).sum();
+            let sum: f64 = differences
+                .iter()
+                .map(|d| if random.next() >> 63 == 0 { *d } else { -d })
+                .sum();
             sum.abs() + slack >= observed
         })
         .count();
@@ -85,7 +88,9 @@ mod tests {
     fn mcnemar_is_the_exact_binomial() {
         let pairs = |first: usize, second: usize| {
             let only_first = std::iter::repeat_n((true, false), first);
-            only_first.chain(std::iter::repeat_n((false, true), second)).chain([(true, true), (false, false)])
+            only_first
+                .chain(std::iter::repeat_n((false, true), second))
+                .chain([(true, true), (false, false)])
         };
         let test = mcnemar(pairs(1, 9));
         assert_eq!((test.only_first, test.only_second), (1, 9));

@@ -102,7 +102,10 @@ impl Table {
 
 fn row(name: &str, items: &[&Item], resampling: Resampling) -> Row {
     let cells = Metric::ALL.into_iter().filter_map(|metric| {
-        let values: Vec<f64> = items.iter().filter_map(|item| item.values.get(&metric).copied()).collect();
+        let values: Vec<f64> = items
+            .iter()
+            .filter_map(|item| item.values.get(&metric).copied())
+            .collect();
         let interval = bootstrap_mean(&values, resampling)?;
         let cell = Cell {
             n: values.len(),
@@ -121,7 +124,10 @@ fn row(name: &str, items: &[&Item], resampling: Resampling) -> Row {
 
 fn macro_average(groups: &[Row]) -> BTreeMap<Metric, f64> {
     let mean = |metric: Metric| {
-        let means: Option<Vec<f64>> = groups.iter().map(|row| Some(row.cells.get(&metric)?.mean)).collect();
+        let means: Option<Vec<f64>> = groups
+            .iter()
+            .map(|row| Some(row.cells.get(&metric)?.mean))
+            .collect();
         let means = means.filter(|means| !means.is_empty())?;
         Some((metric, means.iter().sum::<f64>() / count(means.len())))
     };
@@ -169,10 +175,20 @@ mod tests {
             item("d", "y", 0.0, true, true),
         ];
         let table = Table::of(&items, &["y", "z", "x"], Resampling::default());
-        assert_eq!(table.groups.iter().map(|row| row.name.as_str()).collect::<Vec<_>>(), ["y", "x"]);
+        assert_eq!(
+            table
+                .groups
+                .iter()
+                .map(|row| row.name.as_str())
+                .collect::<Vec<_>>(),
+            ["y", "x"]
+        );
         assert_eq!(table.overall.cells[&Metric::F1Locomo].mean, 0.375);
         assert_eq!(table.macro_average[&Metric::F1Locomo], 0.25);
-        assert_eq!((table.abstention.precision, table.abstention.recall), (Some(0.5), Some(1.0)));
+        assert_eq!(
+            (table.abstention.precision, table.abstention.recall),
+            (Some(0.5), Some(1.0))
+        );
         assert_eq!(table.metrics(), [Metric::F1Locomo]);
     }
 }

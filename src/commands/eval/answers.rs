@@ -131,10 +131,15 @@ impl Asking<'_> {
     }
 
     fn run(&mut self, planned: Planned) -> Result<Answered> {
-        let folder = self.task.answering.out.as_ref().map(|out| match planned.name.as_str() {
-            "main" => out.clone(),
-            name => out.join("runs").join(name),
-        });
+        let folder = self
+            .task
+            .answering
+            .out
+            .as_ref()
+            .map(|out| match planned.name.as_str() {
+                "main" => out.clone(),
+                name => out.join("runs").join(name),
+            });
         let mut kept = match &folder {
             Some(path) => Kept::Folder(RunFolder::open(
                 path,

@@ -30,7 +30,12 @@ impl<E: AsRef<dyn Embedder>> CachedEmbedder<E> {
     pub(super) fn open(inner: E, path: &Path) -> Result<Self> {
         let what = || format!("cannot keep vectors in {}", path.display());
         let record = size_of::<Key>() + 4 * inner.as_ref().info().dimension;
-        let file = OpenOptions::new().create(true).read(true).append(true).open(path).with_context(what)?;
+        let file = OpenOptions::new()
+            .create(true)
+            .read(true)
+            .append(true)
+            .open(path)
+            .with_context(what)?;
         let whole = file.metadata().with_context(what)?.len() / record as u64;
         file.set_len(whole * record as u64).with_context(what)?;
         let mut reader = BufReader::new(file.try_clone().with_context(what)?);
@@ -74,20 +79,26 @@ impl<E: AsRef<dyn Embedder> + Send + Sync> Embedder for CachedEmbedder<E> {
     fn embed(&self, texts: &[&str], kind: EmbedKind) -> Result<Vec<Vec<f32>>, EngineError> {
         let keys: Vec<Key> = texts.iter().map(|text| self.key(text, kind)).collect();
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let missing: Vec<usize> = (0..texts.len()).filter(|&i| !kept.vectors.contains_key(&keys[i])).collect();
+        let missing: Vec<usize> = (0..texts.len())
+            .filter(|&i| !kept.vectors.contains_key(&keys[i]))
+            .collect();
         if !missing.is_empty() {
             let wanted: Vec<&str> = missing.iter().map(|&index| texts[index]).collect();
             let made = self.inner.as_ref().embed(&wanted, kind)?;
             let mut bytes = Vec::new();
             for (&index, vector) in missing.iter().zip(made) {
                 bytes.extend_from_slice(&keys[index]);
-                vector.iter().for_each(|value| bytes.extend_from_slice(&value.to_le_bytes()));
+                vector
+                    .iter()
+                    .for_each(|value| bytes.extend_from_slice(&value.to_le_bytes()));
                 kept.vectors.insert(keys[index], vector.into_boxed_slice());
             }
-            kept.file.write_all(&bytes).map_err(|error| EngineError::Backend {
-                backend: "the vectors' file".into(),
-                reason: format!("{error}; make room on the disk and run again"),
-            })?;
+            kept.file
+                .write_all(&bytes)
+                .map_err(|error| EngineError::Backend {
+                    backend: "the vectors' file".into(),
+                    reason: format!("{error}; make room on the disk and run again"),
+                })?;
         }
         Ok(keys.iter().map(|key| kept.vectors[key].to_vec()).collect())
     }
@@ -111,7 +122,10 @@ mod tests {
         fn embed(&self, texts: &[&str], kind: EmbedKind) -> Result<Vec<Vec<f32>>, EngineError> {
             self.1.fetch_add(texts.len(), Ordering::Relaxed);
             let sign = if kind == EmbedKind::Query { -1.0 } else { 1.0 };
-            Ok(texts.iter().map(|text| vec![sign * text.len() as f32, 0.5]).collect())
+            Ok(texts
+                .iter()
+                .map(|text| vec![sign * text.len() as f32, 0.5])
+                .collect())
         }
     }
 
@@ -135,7 +149,10 @@ mod tests {
         std::fs::write(&path, [bytes.as_slice(), &[7; 5]].concat()).unwrap();
         let cached = open();
         let before = counting.1.load(Ordering::Relaxed);
-        assert_eq!(cached.embed(&["bb", "a"], EmbedKind::Passage).unwrap(), [[2.0, 0.5], [1.0, 0.5]]);
+        assert_eq!(
+            cached.embed(&["bb", "a"], EmbedKind::Passage).unwrap(),
+            [[2.0, 0.5], [1.0, 0.5]]
+        );
         assert_eq!(counting.1.load(Ordering::Relaxed), before);
         assert_eq!(cached.embed(&["a"], EmbedKind::Query).unwrap(), [[-1.0, 0.5]]);
         assert_eq!(open().embed(&["a"], EmbedKind::Query).unwrap(), [[-1.0, 0.5]]);

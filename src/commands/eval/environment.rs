@@ -29,7 +29,11 @@ pub(super) fn model_file(given: &str) -> Result<ModelFile> {
     };
     Ok(ModelFile {
         name: files.name.clone(),
-        file: path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+        file: path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned(),
         bytes: fs::metadata(&path).map(|data| data.len()).unwrap_or(0),
         sha256: sha256(&path)?,
     })
@@ -48,7 +52,11 @@ pub(super) fn sha256(path: &Path) -> Result<String> {
         }
         digest.update(&buffer[..length]);
     }
-    Ok(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(digest
+        .finalize()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect())
 }
 
 /// What the report's environment table says, as an object of names and values.
@@ -78,7 +86,13 @@ pub(super) fn peak_bytes() -> Option<u64> {
 
 /// The command line, its program by name alone.
 pub(super) fn command() -> String {
-    let quoted = |word: String| if word.contains([' ', '#', '"']) { format!("'{word}'") } else { word };
+    let quoted = |word: String| {
+        if word.contains([' ', '#', '"']) {
+            format!("'{word}'")
+        } else {
+            word
+        }
+    };
     std::iter::once("mneme".to_owned())
         .chain(std::env::args().skip(1).map(quoted))
         .collect::<Vec<_>>()
@@ -89,7 +103,13 @@ pub(super) fn command() -> String {
 fn field(path: &str, name: &str) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     let line = text.lines().find(|line| line.starts_with(name))?;
-    Some(line.split_once(':')?.1.split_whitespace().collect::<Vec<_>>().join(" "))
+    Some(
+        line.split_once(':')?
+            .1
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" "),
+    )
 }
 
 #[cfg(test)]

@@ -36,7 +36,8 @@ pub(super) struct Haystacks<'a> {
 
 impl<'a> Haystacks<'a> {
     pub(super) fn new(args: &'a LongmemevalArgs, cpu: Arc<Cpu>, quiet: bool) -> Result<Self> {
-        fs::create_dir_all(&args.memory).with_context(|| format!("cannot create {}", args.memory.display()))?;
+        fs::create_dir_all(&args.memory)
+            .with_context(|| format!("cannot create {}", args.memory.display()))?;
         let embedder = assemble::embedder(cpu, &args.embedder)?;
         Ok(Self {
             data: &args.data,

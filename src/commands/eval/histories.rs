@@ -28,7 +28,12 @@ pub(super) fn run(args: &LongmemevalArgs, quiet: bool) -> Result<()> {
             "ranking": format!("{:?}", args.ranking),
         }),
         // The data set asks unanswerable questions of every type and tells no system which they are.
-        method: method::method(args.method, &args.answering, locomo::retriever(args.retriever), true)?,
+        method: method::method(
+            args.method,
+            &args.answering,
+            locomo::retriever(args.retriever),
+            true,
+        )?,
         answering: &args.answering,
         model: &args.model,
         memory: &args.memory,
@@ -46,13 +51,19 @@ pub(super) fn run(args: &LongmemevalArgs, quiet: bool) -> Result<()> {
 fn choose<'a>(all: &'a [HistoryQuestion], args: &LongmemevalArgs) -> Result<Vec<&'a HistoryQuestion>> {
     for name in &args.types {
         if name != ABSTENTION && evaluation::HistoryKind::from_name(name).is_none() {
-            let known = evaluation::HistoryKind::ALL.map(evaluation::HistoryKind::name).join(", ");
+            let known = evaluation::HistoryKind::ALL
+                .map(evaluation::HistoryKind::name)
+                .join(", ");
             bail!("--types has {name}, expected {known} or {ABSTENTION}");
         }
     }
     // `_abs` is tested first: such a question is of its type only when no types are asked for.
     let group = |question: &HistoryQuestion| {
-        if question.abstention { ABSTENTION } else { question.kind.name() }
+        if question.abstention {
+            ABSTENTION
+        } else {
+            question.kind.name()
+        }
     };
     let wanted = |question: &&HistoryQuestion| {
         args.types.is_empty() || args.types.iter().any(|name| name == group(question))

@@ -39,7 +39,9 @@ pub(super) fn audit(path: Option<&std::path::Path>, gold: &Gold) -> Result<Optio
     match (path, gold) {
         (None, _) => Ok(None),
         (Some(path), Gold::Questions(dataset)) => Ok(Some(Audit::open(path, dataset)?)),
-        (Some(_), Gold::Histories(_)) => anyhow::bail!("--audit is for LoCoMo's labels, not for LongMemEval's"),
+        (Some(_), Gold::Histories(_)) => {
+            anyhow::bail!("--audit is for LoCoMo's labels, not for LongMemEval's")
+        }
     }
 }
 
@@ -49,9 +51,17 @@ pub(super) fn measure(task: &Task<'_>, runs: Vec<Answered>) -> Result<Runs> {
     let mut measured = Vec::with_capacity(runs.len());
     let mut folders = Vec::with_capacity(runs.len());
     for run in runs {
-        let below = run.folder.as_deref().zip(out).and_then(|(folder, out)| folder.strip_prefix(out).ok());
+        let below = run
+            .folder
+            .as_deref()
+            .zip(out)
+            .and_then(|(folder, out)| folder.strip_prefix(out).ok());
         measured.push(Measured {
-            name: if run.planned.name == "main" { task.method_name() } else { run.planned.name },
+            name: if run.planned.name == "main" {
+                task.method_name()
+            } else {
+                run.planned.name
+            },
             folder: below.map(|path| path.display().to_string()).unwrap_or_default(),
             axis: run.planned.axis,
             items: task.gold.measure(&run.records, audit.as_ref())?,
@@ -76,11 +86,20 @@ impl Task<'_> {
 }
 
 /// Judges every run by the rules that were asked for; what was judged before is not asked again.
-pub(super) fn judge(task: &Task<'_>, answerer: &dyn LanguageModel, cpu: &Arc<Cpu>, runs: &mut Runs) -> Result<()> {
+pub(super) fn judge(
+    task: &Task<'_>,
+    answerer: &dyn LanguageModel,
+    cpu: &Arc<Cpu>,
+    runs: &mut Runs,
+) -> Result<()> {
     if task.answering.judge.is_empty() {
         return Ok(());
     }
-    let other = task.answering.judge_model.as_ref().filter(|name| **name != task.model.model);
+    let other = task
+        .answering
+        .judge_model
+        .as_ref()
+        .filter(|name| **name != task.model.model);
     let loaded = other
         .map(|name| {
             let args = ModelArgs {
@@ -90,7 +109,9 @@ pub(super) fn judge(task: &Task<'_>, answerer: &dyn LanguageModel, cpu: &Arc<Cpu
             assemble::language_model(cpu.clone(), &args, None)
         })
         .transpose()?;
-    let model = loaded.as_ref().map_or(answerer, |loaded| &loaded.engine as &dyn LanguageModel);
+    let model = loaded
+        .as_ref()
+        .map_or(answerer, |loaded| &loaded.engine as &dyn LanguageModel);
     for kind in &task.answering.judge {
         let rules = rules(*kind);
         let mut known = None;

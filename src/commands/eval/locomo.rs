@@ -58,7 +58,11 @@ pub(super) fn run(args: &LocomoArgs, quiet: bool) -> Result<()> {
     let ingested_turns = ready_memory(args, &questions, quiet, cpu.clone())?;
     let mut memories = Conversations {
         searchers: recall::by_conversation(&searcher(args, cpu.clone())?, &questions)?,
-        ingest_seconds: if ingested_turns > 0 { started.elapsed().as_secs_f64() } else { 0.0 },
+        ingest_seconds: if ingested_turns > 0 {
+            started.elapsed().as_secs_f64()
+        } else {
+            0.0
+        },
         ingested_turns,
     };
     answers::run(&task, &mut memories, &cpu)
@@ -78,7 +82,10 @@ impl Memories for Conversations {
 
     fn ready(&mut self, asked: &[&Asked]) -> Result<Ready> {
         Ok(Ready {
-            searchers: asked.iter().map(|asked| self.searchers[&asked.conversation].clone()).collect(),
+            searchers: asked
+                .iter()
+                .map(|asked| self.searchers[&asked.conversation].clone())
+                .collect(),
             ingest_seconds: std::mem::take(&mut self.ingest_seconds),
             ingested_turns: std::mem::take(&mut self.ingested_turns),
         })

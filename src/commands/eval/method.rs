@@ -127,7 +127,10 @@ fn with(method: &Method, name: &str, value: Value) -> Result<Method> {
     let settings: &mut Map<String, Value> = settings
         .and_then(Value::as_object_mut)
         .context("a method is written as an object of its settings")?;
-    let field = LETTERS.iter().find(|(letter, _)| *letter == name).map_or(name, |(_, field)| field);
+    let field = LETTERS
+        .iter()
+        .find(|(letter, _)| *letter == name)
+        .map_or(name, |(_, field)| field);
     let known = settings.keys().cloned().collect::<Vec<_>>().join(", ");
     let place = settings
         .get_mut(field)
@@ -193,7 +196,12 @@ mod tests {
     }
 
     fn memcot(set: &[&str]) -> Result<Method> {
-        method(EvalMethod::Memcot, &args(set, &[], false), Retriever::Hybrid, false)
+        method(
+            EvalMethod::Memcot,
+            &args(set, &[], false),
+            Retriever::Hybrid,
+            false,
+        )
     }
 
     #[test]
@@ -201,10 +209,17 @@ mod tests {
         let Method::Memcot(settings) = memcot(&["W=7", "zoom_out=false", "stages=fused"]).unwrap() else {
             panic!("memcot was asked for")
         };
-        assert_eq!((settings.window, settings.zoom_out, settings.abstain), (7, false, false));
+        assert_eq!(
+            (settings.window, settings.zoom_out, settings.abstain),
+            (7, false, false)
+        );
         let error = |set: &str| format!("{:#}", memcot(&[set]).unwrap_err());
         assert!(error("depth=3").contains("no setting depth; it has max_iterations, top_k"));
-        assert!(error("W=many").contains("setting W cannot be many"), "{}", error("W=many"));
+        assert!(
+            error("W=many").contains("setting W cannot be many"),
+            "{}",
+            error("W=many")
+        );
         assert!(error("W=0").contains("setting window is 0, expected 1 to 100"));
         assert!(error("W").contains("expected NAME=VALUE"));
         let rime = method(EvalMethod::Rime, &args(&[], &[], false), Retriever::Hybrid, true);
@@ -217,18 +232,35 @@ mod tests {
         let planned = plan(&main, &args(&[], &["W=1..5:2", "K=5,20"], true)).unwrap();
         let names: Vec<&str> = planned.iter().map(|run| run.name.as_str()).collect();
         let expected = [
-            "main", "W=1", "W=3", "W=5", "K=5", "K=20", "zoom_out=false", "episodic=false", "keep_ranked=0",
-            "stages=fused", "time_words=false",
+            "main",
+            "W=1",
+            "W=3",
+            "W=5",
+            "K=5",
+            "K=20",
+            "zoom_out=false",
+            "episodic=false",
+            "keep_ranked=0",
+            "stages=fused",
+            "time_words=false",
         ];
         assert_eq!(names, expected);
         assert_eq!(planned[5].axis, Some(("K".into(), 20.0)));
-        let wrong = plan(&main, &args(&[], &["W=5..1"], false)).unwrap_err().to_string();
+        let wrong = plan(&main, &args(&[], &["W=5..1"], false))
+            .unwrap_err()
+            .to_string();
         assert!(wrong.contains("FIRST up to LAST"), "{wrong}");
     }
 
     #[test]
     fn truncated_conversations_fill_the_context() {
-        let full = method(EvalMethod::FullContext, &args(&[], &[], false), Retriever::Hybrid, true).unwrap();
+        let full = method(
+            EvalMethod::FullContext,
+            &args(&[], &[], false),
+            Retriever::Hybrid,
+            true,
+        )
+        .unwrap();
         let Method::FullContext(settings) = fit(full, 4_096) else {
             panic!("full context was asked for")
         };

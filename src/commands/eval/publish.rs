@@ -5,8 +5,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use evaluation::{
-    Agreement, Audit, Comparison, FinishedRun, Gold, Item, Judgements, Measured, Record, Report, Resampling, Rules,
-    Session, Table, compare, html, markdown,
+    Agreement, Audit, Comparison, FinishedRun, Gold, Item, Judgements, Measured, Record, Report, Resampling,
+    Rules, Session, Table, compare, html, markdown,
 };
 use serde_json::{Value, json};
 
@@ -24,12 +24,19 @@ pub(super) fn run(task: &Task<'_>, file: &ModelFile, runs: Runs) -> Result<()> {
     let mut report = Report::of(runs.measured, &task.gold.order(), Resampling::default())?;
     let model = &file.name;
     report.title = format!("{}: {} with {model}", task.data_set, task.method_name());
-    report.command = environment::command();
-    report.environment = pairs(&environment::describe(file, task.embedder, task.model.threads));
-    report.settings = match &task.answering.out {
-        Some(out) => FinishedRun::open(out)?.description.settings,
-        None => json!({ "method": task.method }),
+    report.command = environment::command().replace(" --resume", "");
+    let (settings, environment) = match &task.answering.out {
+        Some(out) => {
+            let begun = FinishedRun::open(out)?.description;
+            (begun.settings, begun.environment)
+        }
+        None => (
+            json!({ "method": task.method }),
+            environment::describe(file, task.embedder, task.model.threads),
+        ),
     };
+    report.environment = pairs(&environment);
+    report.settings = settings;
     report.agreements = runs.agreements;
     report.ceiling = ceiling(runs.audit.as_ref(), &task.gold, &report.variants[0].items);
     report.notes = notes(&report, task.asked.len());
@@ -133,7 +140,18 @@ fn print_comparison(args: &CompareArgs, comparison: &Comparison) {
         comparison.only_first,
         comparison.only_second
     ));
-    let head = ["group", "metric", "n", "A", "B", "B - A", "95 %", "p bootstrap", "p sign flip", "p McNemar"];
+    let head = [
+        "group",
+        "metric",
+        "n",
+        "A",
+        "B",
+        "B - A",
+        "95 %",
+        "p bootstrap",
+        "p sign flip",
+        "p McNemar",
+    ];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     for d in &comparison.differences {
         rows.push(vec![
@@ -146,11 +164,17 @@ fn print_comparison(args: &CompareArgs, comparison: &Comparison) {
             format!("{:+.1} to {:+.1}", 100.0 * d.interval[0], 100.0 * d.interval[1]),
             format!("{:.3}", d.p_bootstrap),
             format!("{:.3}", d.p_permutation),
-            d.mcnemar.as_ref().map_or("-".into(), |test| format!("{:.3}", test.p_value)),
+            d.mcnemar
+                .as_ref()
+                .map_or("-".into(), |test| format!("{:.3}", test.p_value)),
         ]);
     }
     output::table(&rows);
-    output::line(format!("{} questions flipped by {}:", comparison.flips.len(), comparison.leading.name()));
+    output::line(format!(
+        "{} questions flipped by {}:",
+        comparison.flips.len(),
+        comparison.leading.name()
+    ));
     for flip in &comparison.flips {
         output::line(format!(
             "  {} ({}): {:.1} -> {:.1}",
@@ -179,8 +203,14 @@ pub(super) fn report(args: &ReportArgs) -> Result<()> {
             }
         }
         measured.push(Measured {
-            name: path.file_name().map_or_else(|| path.display().to_string(), |n| n.to_string_lossy().into_owned()),
-            folder: fs::canonicalize(path).unwrap_or_else(|_| path.clone()).display().to_string(),
+            name: path.file_name().map_or_else(
+                || path.display().to_string(),
+                |n| n.to_string_lossy().into_owned(),
+            ),
+            folder: fs::canonicalize(path)
+                .unwrap_or_else(|_| path.clone())
+                .display()
+                .to_string(),
             axis: None,
             items: items(path, &gold)?,
             records: run.records.clone(),
@@ -190,10 +220,19 @@ pub(super) fn report(args: &ReportArgs) -> Result<()> {
     }
     let mut report = Report::of(measured, &gold.order(), Resampling::default())?;
     let first = &runs[0].description;
-    report.title = format!("{}: {} runs", first.settings["data_set"].as_str().unwrap_or("Runs"), runs.len());
+    report.title = format!(
+        "{}: {} runs",
+        first.settings["data_set"].as_str().unwrap_or("Runs"),
+        runs.len()
+    );
     report.command = runs
         .iter()
-        .map(|run| run.description.environment["command"].as_str().unwrap_or_default().to_owned())
+        .map(|run| {
+            run.description.environment["command"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned()
+        })
         .chain([environment::command()])
         .collect::<Vec<_>>()
         .join("\n    ");
@@ -216,7 +255,9 @@ pub(super) fn method_name(method: &Value) -> String {
 fn pairs(object: &Value) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let all = object.as_object().into_iter().flatten();
-    all.filter(|(name, _)| *name != "command").map(|(name, value)| (name.clone(), text(value))).collect()
+    all.filter(|(name, _)| *name != "command")
+        .map(|(name, value)| (name.clone(), text(value)))
+        .collect()
 }
 
 /// Means in percent by group, without a run around them.
@@ -233,7 +274,15 @@ pub(super) fn rows(table: &Table) -> Vec<Vec<String>> {
 }
 
 pub(super) fn agreement_rows(agreements: &[Agreement]) -> Vec<Vec<String>> {
-    let head = ["judge", "rules", "labels by hand", "agreement", "kappa", "accepts wrong", "refuses right"];
+    let head = [
+        "judge",
+        "rules",
+        "labels by hand",
+        "agreement",
+        "kappa",
+        "accepts wrong",
+        "refuses right",
+    ];
     let share = |value: Option<f64>| value.map_or("-".into(), |value| format!("{:.1} %", 100.0 * value));
     let row = |a: &Agreement| {
         vec![

@@ -22,20 +22,30 @@ pub(super) fn run(args: &ScoreArgs) -> Result<()> {
     };
     let predictions: Vec<_> = records.iter().map(evaluation::Record::prediction).collect();
     let scores = score(&predictions, dataset, &options)?;
-    let audited = audit.as_ref().map(|audit| score(&predictions, &audit.apply(dataset), &options)).transpose()?;
+    let audited = audit
+        .as_ref()
+        .map(|audit| score(&predictions, &audit.apply(dataset), &options))
+        .transpose()?;
     print(&scores, audited.as_ref());
     if !scores.missing.is_empty() {
-        output::line(format!("{} questions have no prediction and count nowhere", scores.missing.len()));
+        output::line(format!(
+            "{} questions have no prediction and count nowhere",
+            scores.missing.len()
+        ));
     }
     if scores.left_out > 0 {
-        output::line(format!("{} predictions lie outside these categories and count nowhere", scores.left_out));
+        output::line(format!(
+            "{} predictions lie outside these categories and count nowhere",
+            scores.left_out
+        ));
     }
     let Some(path) = &args.json else { return Ok(()) };
     let mut all = serde_json::to_value(&scores)?;
     if let (Some(audit), Some(audited)) = (&audit, &audited) {
-        let asked = dataset.questions().iter().filter(|question| {
-            scores.questions.iter().any(|scored| scored.id == question.id)
-        });
+        let asked = dataset
+            .questions()
+            .iter()
+            .filter(|question| scores.questions.iter().any(|scored| scored.id == question.id));
         all["ceiling"] = json!(audit.ceiling(asked));
         all["audited"] = json!({ "overall": audited.overall, "by_category": audited.by_category });
     }
@@ -54,7 +64,9 @@ fn histories(args: &ScoreArgs, gold: &Gold, records: &[evaluation::Record]) -> R
     let table = Table::of(&items, &gold.order(), Resampling::default());
     output::table(&publish::rows(&table));
     if unanswered > 0 {
-        output::line(format!("{unanswered} questions have no prediction and count nowhere"));
+        output::line(format!(
+            "{unanswered} questions have no prediction and count nowhere"
+        ));
     }
     match &args.json {
         Some(path) => write_json(path, &json!({ "table": table, "questions": items })),
@@ -67,7 +79,9 @@ fn print(scores: &Scores, audited: Option<&Scores>) {
     let percent = |value: f64| format!("{:.1}", 100.0 * value);
     let interval = |[low, high]: [f64; 2]| format!("{}–{}", percent(low), percent(high));
     let optional = |value: Option<f64>| value.map_or("-".to_owned(), percent);
-    let mut head = ["category", "n", "f1_locomo", "95 %", "f1_set", "bleu1"].map(str::to_owned).to_vec();
+    let mut head = ["category", "n", "f1_locomo", "95 %", "f1_set", "bleu1"]
+        .map(str::to_owned)
+        .to_vec();
     if audited.is_some() {
         head.push("f1_locomo audited".into());
     }
@@ -85,7 +99,11 @@ fn print(scores: &Scores, audited: Option<&Scores>) {
     };
     let mut rows = vec![head];
     rows.extend(scores.by_category.iter().map(|(category, summary)| {
-        row(category.name(), summary, audited.map(|scores| &scores.by_category[category]))
+        row(
+            category.name(),
+            summary,
+            audited.map(|scores| &scores.by_category[category]),
+        )
     }));
     rows.push(row("all", &scores.overall, audited.map(|scores| &scores.overall)));
     output::table(&rows);

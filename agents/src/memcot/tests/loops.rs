@@ -281,7 +281,12 @@ fn full_context_shows_every_turn_or_says_how_many_it_left_out() {
         let said: String = turn.text.chars().take(12).collect();
         assert!(prompt.contains(&said), "{said} is missing in {prompt}");
     }
-    assert!(!whole.notes().iter().any(|note| matches!(note, Note::Truncated { .. })));
+    assert!(
+        !whole
+            .notes()
+            .iter()
+            .any(|note| matches!(note, Note::Truncated { .. }))
+    );
     assert_eq!(ids(&whole.outcome().evidence), ["D2:3"]);
 
     let newest = ask(true, 60);

@@ -93,7 +93,11 @@ impl Agreement {
             rules,
             n,
             agreement,
-            kappa: if chance < 1.0 { (agreement - chance) / (1.0 - chance) } else { 0.0 },
+            kappa: if chance < 1.0 {
+                (agreement - chance) / (1.0 - chance)
+            } else {
+                0.0
+            },
             accepts_wrong: share(accepted, n - right),
             refuses_right: share(refused, right),
         }
@@ -128,40 +132,66 @@ mod tests {
             let labels = hand_labels(rules);
             total += labels.len();
             let right = labels.iter().filter(|label| label.right).count();
-            assert!(right >= 5 && labels.len() - right >= 5, "{rules:?}: {right} of {}", labels.len());
+            assert!(
+                right >= 5 && labels.len() - right >= 5,
+                "{rules:?}: {right} of {}",
+                labels.len()
+            );
             for label in labels {
                 assert!(ids.insert(label.id.clone()), "{} occurs twice", label.id);
                 assert!(Case::from(&label).applies(rules), "{}", label.id);
-                assert!(rules != Rules::Longmemeval || label.kind.is_some(), "{}", label.id);
+                assert!(
+                    rules != Rules::Longmemeval || label.kind.is_some(),
+                    "{}",
+                    label.id
+                );
             }
         }
         assert!((30..=80).contains(&total), "{total} labels");
-        let kinds: HashSet<_> = hand_labels(Rules::Longmemeval).iter().filter_map(|label| label.kind).collect();
+        let kinds: HashSet<_> = hand_labels(Rules::Longmemeval)
+            .iter()
+            .filter_map(|label| label.kind)
+            .collect();
         assert_eq!(kinds.len(), 6, "every type is there");
     }
 
     #[test]
     fn agreement_is_counted_as_it_says() {
-        let pairs = [(true, true), (true, true), (true, false), (false, false), (false, true)];
+        let pairs = [
+            (true, true),
+            (true, true),
+            (true, false),
+            (false, false),
+            (false, true),
+        ];
         let agreement = Agreement::of("m", Rules::Strict, &pairs);
         assert_eq!((agreement.n, agreement.agreement), (5, 0.6));
         assert_eq!(agreement.accepts_wrong, Some(0.5));
         assert!((agreement.refuses_right.unwrap() - 1.0 / 3.0).abs() < 1e-12);
         // Chance: 0.6 * 0.6 + 0.4 * 0.4 = 0.52.
-        assert!((agreement.kappa - 0.08 / 0.48).abs() < 1e-12, "{}", agreement.kappa);
+        assert!(
+            (agreement.kappa - 0.08 / 0.48).abs() < 1e-12,
+            "{}",
+            agreement.kappa
+        );
     }
 
     #[test]
     fn a_judge_that_says_yes_to_all_agrees_by_chance_only() {
         let model = ScriptedModel::new(|_| Ok("CORRECT".into()));
         let agreement = Agreement::measure(&model, Rules::Strict, None).unwrap();
-        assert_eq!((agreement.accepts_wrong, agreement.refuses_right), (Some(1.0), Some(0.0)));
+        assert_eq!(
+            (agreement.accepts_wrong, agreement.refuses_right),
+            (Some(1.0), Some(0.0))
+        );
         assert!(agreement.kappa.abs() < 1e-12);
         let requests = model.requests();
         assert_eq!(requests.len(), agreement.n);
         assert!(requests.iter().all(|request| request.sampling.temperature == 0.0));
         let odd = ScriptedModel::new(|_| Ok("maybe".into()));
-        let error = Agreement::measure(&odd, Rules::Longmemeval, None).unwrap_err().to_string();
+        let error = Agreement::measure(&odd, Rules::Longmemeval, None)
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("expected yes or no"), "{error}");
     }
 }

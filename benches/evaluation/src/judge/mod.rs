@@ -76,7 +76,9 @@ impl Rules {
             Self::Longmemeval => match kind {
                 Some(HistoryKind::TemporalReasoning) => include_str!("../../prompts/history_temporal.md"),
                 Some(HistoryKind::KnowledgeUpdate) => include_str!("../../prompts/history_update.md"),
-                Some(HistoryKind::SingleSessionPreference) => include_str!("../../prompts/history_preference.md"),
+                Some(HistoryKind::SingleSessionPreference) => {
+                    include_str!("../../prompts/history_preference.md")
+                }
                 Some(
                     HistoryKind::SingleSessionUser
                     | HistoryKind::SingleSessionAssistant
@@ -220,11 +222,15 @@ pub fn judge_items(
     items: &mut [Item],
     cancel: Option<&AtomicBool>,
 ) -> Result<(), EvaluationError> {
-    let chosen: Vec<usize> = (0..items.len()).filter(|&i| Case::of(&items[i]).applies(rules)).collect();
+    let chosen: Vec<usize> = (0..items.len())
+        .filter(|&i| Case::of(&items[i]).applies(rules))
+        .collect();
     let cases: Vec<Case<'_>> = chosen.iter().map(|&i| Case::of(&items[i])).collect();
     let verdicts = judge(model, rules, &cases, cancel)?;
     for (index, right) in chosen.into_iter().zip(verdicts) {
-        items[index].values.insert(rules.metric(), f64::from(u8::from(right)));
+        items[index]
+            .values
+            .insert(rules.metric(), f64::from(u8::from(right)));
     }
     Ok(())
 }

@@ -41,7 +41,10 @@ impl Cost {
     /// The price of these answers and sessions.
     #[must_use]
     pub fn of(records: &[Record], sessions: &[Session]) -> Self {
-        let prices: Vec<&Price> = records.iter().filter_map(|record| record.price.as_ref()).collect();
+        let prices: Vec<&Price> = records
+            .iter()
+            .filter_map(|record| record.price.as_ref())
+            .collect();
         let n = count(prices.len().max(1));
         let mean = |value: &dyn Fn(&Price) -> f64| prices.iter().map(|price| value(price)).sum::<f64>() / n;
         let known = |value: &dyn Fn(&Price) -> Option<usize>| -> Option<f64> {
@@ -97,11 +100,23 @@ mod tests {
             ..Session::default()
         };
         let sessions = [session(1, 2.0, Some(5)), session(1, 4.0, Some(9))];
-        let cost = Cost::of(&[record(Some(40), 1.0), record(Some(60), 3.0), Record::default()], &sessions);
-        assert_eq!((cost.priced, cost.latency_seconds, cost.seconds_per_question), (2, 2.0, Some(3.0)));
-        assert_eq!((cost.computed_tokens, cost.cached_tokens), (Some(50.0), Some(50.0)));
+        let cost = Cost::of(
+            &[record(Some(40), 1.0), record(Some(60), 3.0), Record::default()],
+            &sessions,
+        );
+        assert_eq!(
+            (cost.priced, cost.latency_seconds, cost.seconds_per_question),
+            (2, 2.0, Some(3.0))
+        );
+        assert_eq!(
+            (cost.computed_tokens, cost.cached_tokens),
+            (Some(50.0), Some(50.0))
+        );
         assert_eq!((cost.tokens_per_second, cost.peak_bytes), (Some(20.0), Some(9)));
         let unknown = Cost::of(&[record(None, 1.0)], &[]);
-        assert_eq!((unknown.computed_tokens, unknown.seconds_per_question), (None, None));
+        assert_eq!(
+            (unknown.computed_tokens, unknown.seconds_per_question),
+            (None, None)
+        );
     }
 }

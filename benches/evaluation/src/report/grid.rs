@@ -37,7 +37,11 @@ impl Grid {
             .rows
             .iter()
             .map(|row| {
-                let class = if row.first().is_some_and(|cell| cell == "all") { " class=\"all\"" } else { "" };
+                let class = if row.first().is_some_and(|cell| cell == "all") {
+                    " class=\"all\""
+                } else {
+                    ""
+                };
                 format!("<tr{class}>{}</tr>\n", cells(row, "td"))
             })
             .collect();
@@ -80,7 +84,10 @@ mod tests {
     fn content_cannot_become_markup() {
         let mut grid = Grid::new(&["a", "b"]);
         grid.rows.push(vec!["<script>".into(), "1.0 [0.5, 1.5]".into()]);
-        assert!(grid.html().contains("<td>&lt;script&gt;</td><td>1.0 <small>[0.5, 1.5]</small></td>"));
+        assert!(
+            grid.html()
+                .contains("<td>&lt;script&gt;</td><td>1.0 <small>[0.5, 1.5]</small></td>")
+        );
         assert_eq!(grid.markdown().lines().count(), 3);
     }
 }

@@ -17,7 +17,11 @@ pub fn html(report: &Report) -> String {
     head(&mut body, report);
     quality(&mut body, report);
     runs(&mut body, report);
-    let _ = write!(body, "<section><h2>Cost</h2>{}</section>", tables::cost(&report.variants).html());
+    let _ = write!(
+        body,
+        "<section><h2>Cost</h2>{}</section>",
+        tables::cost(&report.variants).html()
+    );
     worst(&mut body, report.main());
     let settings = serde_json::to_string_pretty(&report.settings).unwrap_or_default();
     let _ = write!(
@@ -46,10 +50,20 @@ fn head(body: &mut String, report: &Report) {
     let leading = main.leading();
     if let Some(cell) = main.table.overall.cells.get(&leading) {
         let range = format!("{} to {}", tables::percent(cell.low), tables::percent(cell.high));
-        tile(body, &leading.name().replace('_', " "), &tables::percent(cell.mean), &range);
+        tile(
+            body,
+            &leading.name().replace('_', " "),
+            &tables::percent(cell.mean),
+            &range,
+        );
     }
     if let Some(recall) = main.recall() {
-        tile(body, "evidence recall", &tables::percent(recall), "of what was shown");
+        tile(
+            body,
+            "evidence recall",
+            &tables::percent(recall),
+            "of what was shown",
+        );
     }
     tile(body, "questions", &main.table.overall.n.to_string(), "answered");
     if let Some(seconds) = main.cost.seconds_per_question {
@@ -57,8 +71,16 @@ fn head(body: &mut String, report: &Report) {
         tile(body, "seconds a question", &format!("{seconds:.2}"), &rounds);
     }
     if main.cost.priced > 0 {
-        let computed = main.cost.computed_tokens.map_or(String::new(), |n| format!("{n:.0} computed"));
-        tile(body, "prompt tokens a question", &format!("{:.0}", main.cost.prompt_tokens), &computed);
+        let computed = main
+            .cost
+            .computed_tokens
+            .map_or(String::new(), |n| format!("{n:.0} computed"));
+        tile(
+            body,
+            "prompt tokens a question",
+            &format!("{:.0}", main.cost.prompt_tokens),
+            &computed,
+        );
     }
     body.push_str("</div>\n");
 }
@@ -91,7 +113,9 @@ fn quality(body: &mut String, report: &Report) {
 }
 
 fn runs(body: &mut String, report: &Report) {
-    let Some(grid) = tables::variants(report) else { return };
+    let Some(grid) = tables::variants(report) else {
+        return;
+    };
     let _ = write!(
         body,
         "<section><h2>Runs</h2><p class=\"note\">Differences to the first run, in points, on the same questions.</p>{}",
@@ -107,13 +131,26 @@ fn runs(body: &mut String, report: &Report) {
 
 fn worst(body: &mut String, variant: &Variant) {
     let leading = variant.leading();
-    let _ = write!(body, "<section><h2>Ten worst questions</h2><p class=\"note\">Lowest {}; less evidence found first.</p>", leading.name());
+    let _ = write!(
+        body,
+        "<section><h2>Ten worst questions</h2><p class=\"note\">Lowest {}; less evidence found first.</p>",
+        leading.name()
+    );
     for item in variant.worst() {
-        let value = item.values.get(&leading).map_or("-".into(), |value| tables::percent(*value));
+        let value = item
+            .values
+            .get(&leading)
+            .map_or("-".into(), |value| tables::percent(*value));
         let recall = [Metric::RecallRepaired, Metric::RecallTurns];
         let recall = recall.iter().find_map(|metric| item.values.get(metric));
-        let recall = recall.map_or("no evidence given".into(), |r| format!("recall {}", tables::percent(*r)));
-        let gold = if item.gold.is_empty() { "none: the conversation does not say" } else { &item.gold };
+        let recall = recall.map_or("no evidence given".into(), |r| {
+            format!("recall {}", tables::percent(*r))
+        });
+        let gold = if item.gold.is_empty() {
+            "none: the conversation does not say"
+        } else {
+            &item.gold
+        };
         let _ = writeln!(
             body,
             "<article><h4>{} <small>{} · {value} · {recall} · <a href=\"{}\">trace</a></small></h4><dl><dt>question</dt>\

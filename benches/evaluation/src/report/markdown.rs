@@ -12,7 +12,11 @@ use super::{Report, tables};
 #[must_use]
 pub fn markdown(report: &Report) -> String {
     let mut out = format!("# {}\n\n    {}\n", report.title, report.command);
-    section(&mut out, "Quality, in percent with 95 % bootstrap intervals", &tables::quality(report.main()));
+    section(
+        &mut out,
+        "Quality, in percent with 95 % bootstrap intervals",
+        &tables::quality(report.main()),
+    );
     for line in report.lines() {
         let _ = write!(out, "\n{line}\n");
     }

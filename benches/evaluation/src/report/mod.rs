@@ -115,7 +115,9 @@ impl Report {
                     }),
                 }
             }
-            let versus = variants.first().map(|first| compare(&first.items, &run.items, resampling));
+            let versus = variants
+                .first()
+                .map(|first| compare(&first.items, &run.items, resampling));
             variants.push(Variant {
                 table: Table::of(&run.items, order, resampling),
                 cost: Cost::of(&run.records, &run.sessions),
@@ -166,7 +168,11 @@ impl Report {
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let lines = [tables::abstention(self.main()), tables::ceiling(self)];
-        lines.into_iter().flatten().chain(self.notes.iter().cloned()).collect()
+        lines
+            .into_iter()
+            .flatten()
+            .chain(self.notes.iter().cloned())
+            .collect()
     }
 
     /// The first run.
@@ -174,7 +180,9 @@ impl Report {
     /// # Panics
     /// When the report has no run.
     fn main(&self) -> &Variant {
-        self.variants.first().expect("a report is made of at least one run")
+        self.variants
+            .first()
+            .expect("a report is made of at least one run")
     }
 }
 
@@ -191,9 +199,16 @@ impl Variant {
         let key = |item: &Item| {
             let recall = [Metric::RecallRepaired, Metric::RecallTurns];
             let recall = recall.iter().find_map(|metric| item.values.get(metric)).copied();
-            (item.values.get(&leading).copied().unwrap_or(1.0), recall.unwrap_or(1.0))
+            (
+                item.values.get(&leading).copied().unwrap_or(1.0),
+                recall.unwrap_or(1.0),
+            )
         };
-        let mut items: Vec<&Item> = self.items.iter().filter(|item| item.values.contains_key(&leading)).collect();
+        let mut items: Vec<&Item> = self
+            .items
+            .iter()
+            .filter(|item| item.values.contains_key(&leading))
+            .collect();
         items.sort_by(|a, b| {
             let ((a1, a2), (b1, b2)) = (key(a), key(b));
             a1.total_cmp(&b1).then(a2.total_cmp(&b2))
@@ -217,7 +232,8 @@ impl Variant {
 
     /// The recall that this run has, of one kind or the other.
     fn recall(&self) -> Option<f64> {
-        self.mean(Metric::RecallRepaired).or_else(|| self.mean(Metric::RecallTurns))
+        self.mean(Metric::RecallRepaired)
+            .or_else(|| self.mean(Metric::RecallTurns))
     }
 
     fn leading(&self) -> Metric {

@@ -24,7 +24,12 @@ pub(super) fn bars(variant: &Variant) -> String {
     let (left, bar, width) = (190.0, 24.0, 1010.0);
     let height = 30.0 + bar * rows.len() as f64 + 22.0;
     let x = |value: f64| left + value.clamp(0.0, 1.0) * (width - left - 120.0);
-    let mut svg = open(width, height, &format!("{} by group", leading.name().replace('_', " ")), 0.0);
+    let mut svg = open(
+        width,
+        height,
+        &format!("{} by group", leading.name().replace('_', " ")),
+        0.0,
+    );
     for tick in 0..=5 {
         let value = f64::from(tick) / 5.0;
         let _ = write!(
@@ -70,7 +75,16 @@ pub(super) fn sweep(report: &Report, axis: &Axis) -> String {
     let leading = report.main().leading();
     let xs: Vec<f64> = axis.points.iter().map(|point| point.0).collect();
     let frame = Frame::new(&xs, [0.0, 1.0]);
-    let mut svg = open(WIDTH, HEIGHT, &format!("{} and recall over {}", leading.name().replace('_', " "), axis.name), MARGIN[0]);
+    let mut svg = open(
+        WIDTH,
+        HEIGHT,
+        &format!(
+            "{} and recall over {}",
+            leading.name().replace('_', " "),
+            axis.name
+        ),
+        MARGIN[0],
+    );
     frame.grid(&mut svg, &axis.name);
     for x in &xs {
         let _ = write!(
@@ -81,9 +95,16 @@ pub(super) fn sweep(report: &Report, axis: &Axis) -> String {
         );
     }
     let run = |index: usize| &report.variants[index];
-    let quality: Vec<(f64, f64)> =
-        axis.points.iter().filter_map(|(x, i)| Some((*x, run(*i).mean(leading)?))).collect();
-    let recall: Vec<(f64, f64)> = axis.points.iter().filter_map(|(x, i)| Some((*x, run(*i).recall()?))).collect();
+    let quality: Vec<(f64, f64)> = axis
+        .points
+        .iter()
+        .filter_map(|(x, i)| Some((*x, run(*i).mean(leading)?)))
+        .collect();
+    let recall: Vec<(f64, f64)> = axis
+        .points
+        .iter()
+        .filter_map(|(x, i)| Some((*x, run(*i).recall()?)))
+        .collect();
     for (x, index) in &axis.points {
         if let Some(cell) = run(*index).table.overall.cells.get(&leading) {
             let _ = write!(
@@ -97,7 +118,13 @@ pub(super) fn sweep(report: &Report, axis: &Axis) -> String {
     }
     frame.line(&mut svg, &recall, 2);
     frame.line(&mut svg, &quality, 1);
-    legend(&mut svg, &[(1, leading.name().replace('_', " ")), (2, "evidence recall".into())]);
+    legend(
+        &mut svg,
+        &[
+            (1, leading.name().replace('_', " ")),
+            (2, "evidence recall".into()),
+        ],
+    );
     svg.push_str("</svg>\n");
     svg
 }
@@ -110,7 +137,11 @@ pub(super) fn cost_against_quality(report: &Report) -> String {
         .iter()
         .filter_map(|variant| {
             let tokens = variant.cost.computed_tokens.unwrap_or(variant.cost.prompt_tokens);
-            Some((variant, tokens + variant.cost.generated_tokens, variant.mean(leading)?))
+            Some((
+                variant,
+                tokens + variant.cost.generated_tokens,
+                variant.mean(leading)?,
+            ))
         })
         .filter(|(_, tokens, _)| *tokens > 0.0)
         .collect();
@@ -120,7 +151,12 @@ pub(super) fn cost_against_quality(report: &Report) -> String {
     let xs: Vec<f64> = points.iter().map(|point| point.1).collect();
     let (low, high) = range(points.iter().map(|point| point.2));
     let frame = Frame::new(&xs, [(low - 0.05).max(0.0), (high + 0.05).min(1.0)]);
-    let mut svg = open(WIDTH, HEIGHT, &format!("Cost against quality: {}", leading.name().replace('_', " ")), MARGIN[0]);
+    let mut svg = open(
+        WIDTH,
+        HEIGHT,
+        &format!("Cost against quality: {}", leading.name().replace('_', " ")),
+        MARGIN[0],
+    );
     frame.grid(&mut svg, "tokens computed and generated per question");
     let (left, right) = range(xs.iter().copied());
     for value in [left, (left + right) / 2.0, right] {
@@ -136,7 +172,10 @@ pub(super) fn cost_against_quality(report: &Report) -> String {
         let (x, y) = (frame.x(tokens), frame.y(quality));
         // Labels step down until they touch no earlier one.
         let mut text_y = y - 8.0;
-        while taken.iter().any(|(tx, ty)| (tx - x).abs() < 110.0 && (ty - text_y).abs() < 13.0) {
+        while taken
+            .iter()
+            .any(|(tx, ty)| (tx - x).abs() < 110.0 && (ty - text_y).abs() < 13.0)
+        {
             text_y += 13.0;
         }
         taken.push((x, text_y));
@@ -171,14 +210,22 @@ impl Frame {
         let (low, high) = self.xs;
         let inset = 18.0;
         let width = WIDTH - MARGIN[0] - MARGIN[2] - 2.0 * inset;
-        let share = if high > low { (value - low) / (high - low) } else { 0.5 };
+        let share = if high > low {
+            (value - low) / (high - low)
+        } else {
+            0.5
+        };
         MARGIN[0] + inset + share * width
     }
 
     fn y(&self, value: f64) -> f64 {
         let [low, high] = self.ys;
         let height = HEIGHT - MARGIN[1] - MARGIN[3];
-        let share = if high > low { (value.clamp(low, high) - low) / (high - low) } else { 0.5 };
+        let share = if high > low {
+            (value.clamp(low, high) - low) / (high - low)
+        } else {
+            0.5
+        };
         HEIGHT - MARGIN[3] - share * height
     }
 
@@ -211,9 +258,15 @@ impl Frame {
     }
 
     fn line(&self, svg: &mut String, points: &[(f64, f64)], series: u8) {
-        let path: Vec<String> =
-            points.iter().map(|(x, y)| format!("{:.1},{:.1}", self.x(*x), self.y(*y))).collect();
-        let _ = write!(svg, "<polyline class=\"line{series}\" points=\"{}\"/>", path.join(" "));
+        let path: Vec<String> = points
+            .iter()
+            .map(|(x, y)| format!("{:.1},{:.1}", self.x(*x), self.y(*y)))
+            .collect();
+        let _ = write!(
+            svg,
+            "<polyline class=\"line{series}\" points=\"{}\"/>",
+            path.join(" ")
+        );
         let class = if series == 1 { "one" } else { "two" };
         for (x, y) in points {
             let _ = write!(
@@ -249,5 +302,7 @@ fn legend(svg: &mut String, entries: &[(u8, String)]) {
 }
 
 fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
-    values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)))
+    values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
+        (low.min(value), high.max(value))
+    })
 }

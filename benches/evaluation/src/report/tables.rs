@@ -11,11 +11,20 @@ pub(super) fn percent(value: f64) -> String {
 }
 
 fn interval(cell: &Cell) -> String {
-    format!("{} [{}, {}]", percent(cell.mean), percent(cell.low), percent(cell.high))
+    format!(
+        "{} [{}, {}]",
+        percent(cell.mean),
+        percent(cell.low),
+        percent(cell.high)
+    )
 }
 
 fn p_value(p: f64) -> String {
-    if p < 0.001 { "< 0.001".into() } else { format!("{p:.3}") }
+    if p < 0.001 {
+        "< 0.001".into()
+    } else {
+        format!("{p:.3}")
+    }
 }
 
 fn optional(value: Option<f64>, digits: usize) -> String {
@@ -27,7 +36,8 @@ pub(super) fn quality(variant: &Variant) -> Grid {
     let metrics = variant.table.metrics();
     let leading = variant.leading();
     let mut grid = Grid::new(&["", "n"]);
-    grid.head.extend(metrics.iter().map(|metric| metric.name().replace('_', " ")));
+    grid.head
+        .extend(metrics.iter().map(|metric| metric.name().replace('_', " ")));
     let cells = |row: &Row, whole: bool| {
         let mut cells = vec![row.name.clone(), row.n.to_string()];
         cells.extend(metrics.iter().map(|metric| match row.cells.get(metric) {
@@ -37,11 +47,18 @@ pub(super) fn quality(variant: &Variant) -> Grid {
         }));
         cells
     };
-    grid.rows.extend(variant.table.groups.iter().map(|row| cells(row, false)));
+    grid.rows
+        .extend(variant.table.groups.iter().map(|row| cells(row, false)));
     grid.rows.push(cells(&variant.table.overall, true));
     if variant.table.groups.len() > 1 {
         let mut row = vec!["mean of groups".to_owned(), String::new()];
-        let mean = |metric: &Metric| variant.table.macro_average.get(metric).map_or("-".into(), |m| percent(*m));
+        let mean = |metric: &Metric| {
+            variant
+                .table
+                .macro_average
+                .get(metric)
+                .map_or("-".into(), |m| percent(*m))
+        };
         row.extend(metrics.iter().map(mean));
         grid.rows.push(row);
     }
@@ -54,7 +71,8 @@ pub(super) fn abstention(variant: &Variant) -> Option<String> {
     if told.unanswerable == 0 && told.declined == 0 {
         return None;
     }
-    let share = |value: Option<f64>| value.map_or("undefined".to_owned(), |value| format!("{} %", percent(value)));
+    let share =
+        |value: Option<f64>| value.map_or("undefined".to_owned(), |value| format!("{} %", percent(value)));
     Some(format!(
         "Abstention: {} answers decline, {} questions cannot be answered, {} both; precision {}, recall {}.",
         told.declined,
@@ -109,7 +127,8 @@ pub(super) fn cost(variants: &[Variant]) -> Grid {
             optional(cost.seconds_per_question, 2),
             format!("{:.2}", cost.latency_seconds),
             optional(cost.tokens_per_second, 0),
-            cost.peak_bytes.map_or("-".into(), |bytes| (bytes / (1 << 20)).to_string()),
+            cost.peak_bytes
+                .map_or("-".into(), |bytes| (bytes / (1 << 20)).to_string()),
             if cost.ingested_turns > 0 {
                 format!("{:.1} ({} turns)", cost.ingest_seconds, cost.ingested_turns)
             } else {
@@ -128,12 +147,26 @@ pub(super) fn variants(report: &Report) -> Option<Grid> {
     let leading = report.main().leading();
     let mut grid = Grid::new(&["run", "n"]);
     grid.head.push(leading.name().replace('_', " "));
-    grid.head.extend(["recall", "difference", "p (sign flip)", "flipped + / -", "tokens", "seconds"].map(str::to_owned));
+    grid.head.extend(
+        [
+            "recall",
+            "difference",
+            "p (sign flip)",
+            "flipped + / -",
+            "tokens",
+            "seconds",
+        ]
+        .map(str::to_owned),
+    );
     for variant in &report.variants {
         let versus = variant.versus.as_ref();
         let difference = versus.and_then(|versus| versus.overall(leading));
         let flips = versus.map(|versus| {
-            let gained = versus.flips.iter().filter(|flip| flip.second > flip.first).count();
+            let gained = versus
+                .flips
+                .iter()
+                .filter(|flip| flip.second > flip.first)
+                .count();
             format!("{gained} / {}", versus.flips.len() - gained)
         });
         let cell = variant.table.overall.cells.get(&leading);
@@ -145,7 +178,10 @@ pub(super) fn variants(report: &Report) -> Option<Grid> {
             difference.map_or("-".into(), signed),
             difference.map_or("-".into(), |d| p_value(d.p_permutation)),
             flips.unwrap_or_else(|| "-".into()),
-            format!("{:.0}", variant.cost.prompt_tokens + variant.cost.generated_tokens),
+            format!(
+                "{:.0}",
+                variant.cost.prompt_tokens + variant.cost.generated_tokens
+            ),
             optional(variant.cost.seconds_per_question, 2),
         ]);
     }
@@ -155,7 +191,12 @@ pub(super) fn variants(report: &Report) -> Option<Grid> {
 /// A difference in points with its interval.
 pub(super) fn signed(d: &Difference) -> String {
     let points = |value: f64| format!("{:+.1}", 100.0 * value);
-    format!("{} [{}, {}]", points(d.difference), points(d.interval[0]), points(d.interval[1]))
+    format!(
+        "{} [{}, {}]",
+        points(d.difference),
+        points(d.interval[0]),
+        points(d.interval[1])
+    )
 }
 
 /// How far the judges can be trusted; `None` without a judge.
@@ -163,7 +204,15 @@ pub(super) fn judges(report: &Report) -> Option<Grid> {
     if report.agreements.is_empty() {
         return None;
     }
-    let mut grid = Grid::new(&["judge", "rules", "labels by hand", "agreement", "kappa", "accepts wrong", "refuses right"]);
+    let mut grid = Grid::new(&[
+        "judge",
+        "rules",
+        "labels by hand",
+        "agreement",
+        "kappa",
+        "accepts wrong",
+        "refuses right",
+    ]);
     for agreement in &report.agreements {
         let share = |value: Option<f64>| value.map_or("-".into(), |value| format!("{} %", percent(value)));
         grid.rows.push(vec![
@@ -181,7 +230,10 @@ pub(super) fn judges(report: &Report) -> Option<Grid> {
 
 pub(super) fn environment(report: &Report) -> Grid {
     let mut grid = Grid::new(&["what", "value"]);
-    let rows = report.environment.iter().map(|(name, value)| vec![name.clone(), value.clone()]);
+    let rows = report
+        .environment
+        .iter()
+        .map(|(name, value)| vec![name.clone(), value.clone()]);
     grid.rows.extend(rows);
     grid
 }
@@ -190,14 +242,20 @@ pub(super) fn environment(report: &Report) -> Grid {
 pub(super) fn worst(variant: &Variant) -> Grid {
     let leading = variant.leading();
     let mut grid = Grid::new(&["question", "group"]);
-    grid.head.extend([leading.name().replace('_', " "), "recall".to_owned(), "trace".to_owned()]);
+    grid.head.extend([
+        leading.name().replace('_', " "),
+        "recall".to_owned(),
+        "trace".to_owned(),
+    ]);
     for item in variant.worst() {
         let recall = [Metric::RecallRepaired, Metric::RecallTurns];
         let recall = recall.iter().find_map(|metric| item.values.get(metric));
         grid.rows.push(vec![
             item.id.clone(),
             item.group.clone(),
-            item.values.get(&leading).map_or("-".into(), |value| percent(*value)),
+            item.values
+                .get(&leading)
+                .map_or("-".into(), |value| percent(*value)),
             recall.map_or("-".into(), |value| percent(*value)),
             variant.trace(&item.id),
         ]);
