@@ -8,7 +8,6 @@ fn git(arguments: &[&str]) -> Option<String> {
     output.status.success().then(|| text.trim().to_owned())
 }
 
-#[expect(clippy::print_stdout, reason = "this is how a build script speaks to cargo")]
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     // HEAD names a branch; its own file changes with every commit, the reference's with it.
