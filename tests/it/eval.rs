@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -104,6 +105,47 @@ fn a_run_goes_on_and_its_predictions_score_the_same() {
     assert!(
         keys.iter()
             .all(|key| read(&scored)["questions"][0].get(key).is_some())
+    );
+}
+
+#[test]
+fn a_killed_run_ends_as_one_that_was_left_alone() {
+    fixture::models();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let memory = folder.path().join("memory");
+    let run = |out: &str| {
+        let mut command = eval(
+            &memory,
+            &["--method", "rag", "--sample", "6", "--concurrency", "1"],
+        );
+        command.arg("--out").arg(folder.path().join(out));
+        command
+    };
+    fixture::ok(&mut run("whole"));
+    let mut killed = run("killed").spawn().expect("mneme starts");
+    let lines = folder.path().join("killed/predictions.jsonl");
+    let answered = || fs::read_to_string(&lines).map_or(0, |text| text.lines().count());
+    let started = Instant::now();
+    while answered() == 0 && started.elapsed() < Duration::from_secs(120) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    killed.kill().expect("it runs");
+    killed.wait().expect("it ends");
+    let kept = answered();
+    assert!((1..6).contains(&kept), "{kept} of 6 answers when it was killed");
+    fixture::ok(run("killed").arg("--resume"));
+    let answers = |out: &str| {
+        let text = fs::read_to_string(folder.path().join(out).join("predictions.jsonl")).expect("answers");
+        let pair = |line: &str| {
+            let answer: Value = serde_json::from_str(line).expect("a line of JSON");
+            (answer["id"].to_string(), answer["prediction"].to_string())
+        };
+        text.lines().map(pair).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        answers("killed"),
+        answers("whole"),
+        "greedy answers do not depend on the kill"
     );
 }
 

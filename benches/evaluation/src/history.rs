@@ -3,7 +3,7 @@
 //! Wu et al., "LongMemEval", ICLR 2025. Answers may be numbers; for an abstention question the answer is an
 //! explanation, for a preference question a rubric. The order of the tests matters: `_abs` before the type.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::fmt;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -11,6 +11,7 @@ use std::path::Path;
 
 use flate2::bufread::MultiGzDecoder;
 use jiff::civil::DateTime;
+use retrieval::{Conversation, SessionId, TurnId};
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
@@ -85,9 +86,9 @@ pub struct HistoryQuestion {
     pub abstention: bool,
     /// The right answer, an explanation for an abstention question, a rubric for a preference question.
     pub gold: String,
-    /// Sessions that hold the answer.
+    /// Sessions that hold the answer, by the names of [`disguise`].
     pub evidence_sessions: Vec<String>,
-    /// Turns that are marked to hold it, `<session>_<position from 1>`.
+    /// Turns that are marked to hold it, likewise.
     pub evidence_turns: Vec<String>,
 }
 
@@ -120,16 +121,17 @@ fn histories_from(reader: impl Read, name: &str) -> Result<Vec<HistoryQuestion>,
             name: name.to_owned(),
             source,
         })?;
-    let mut seen = HashMap::new();
+    let mut seen = HashSet::new();
     raw.into_iter()
         .map(|raw| {
             let question = raw.checked()?;
-            match seen.insert(question.id.clone(), ()) {
-                None => Ok(question),
-                Some(()) => Err(EvaluationError::DuplicateId {
+            if seen.insert(question.id.clone()) {
+                Ok(question)
+            } else {
+                Err(EvaluationError::DuplicateId {
                     name: name.to_owned(),
                     id: question.id,
-                }),
+                })
             }
         })
         .collect()
@@ -153,10 +155,16 @@ struct Mark {
     has_answer: Option<bool>,
 }
 
-/// A question whose history is reduced to the ids of its marked turns.
+#[derive(Default)]
+struct Evidence {
+    sessions: Vec<String>,
+    turns: Vec<String>,
+}
+
+/// A question whose history is reduced to the names of what holds the answer.
 struct Reduced {
     raw: Raw,
-    evidence_turns: Vec<String>,
+    evidence: Evidence,
 }
 
 /// Visits the array and drops each history before the next.
@@ -172,41 +180,58 @@ impl<'de> Visitor<'de> for Light {
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
         let mut all = Vec::new();
         while let Some(mut raw) = seq.next_element::<Raw>()? {
-            let evidence_turns = marked_turns(&raw);
+            let evidence = raw.evidence();
             raw.haystack_sessions = Vec::new();
             raw.haystack_session_ids = Vec::new();
-            all.push(Reduced { raw, evidence_turns });
+            all.push(Reduced { raw, evidence });
         }
         Ok(all)
     }
 }
 
-/// The ids that ingested turns have: a session that occurs again is `<id>#2`.
-fn marked_turns(raw: &Raw) -> Vec<String> {
-    let mut times: HashMap<&str, usize> = HashMap::new();
-    let mut marked = Vec::new();
-    for (id, turns) in raw.haystack_session_ids.iter().zip(&raw.haystack_sessions) {
-        if turns.is_empty() {
-            continue;
-        }
-        let occurrence = times.entry(id).and_modify(|n| *n += 1).or_insert(1);
-        let session = if *occurrence == 1 {
-            id.clone()
-        } else {
-            format!("{id}#{occurrence}")
-        };
-        for (position, turn) in (1..).zip(turns) {
-            if turn.has_answer == Some(true) {
-                marked.push(format!("{session}_{position}"));
-            }
+/// Renames sessions and turns by their place: `s1`, `s1_1`. The file's own ids tell which sessions hold the answer, by
+/// their names (`answer_…`) and by their lengths, and so must not reach a prompt, not even as labels.
+#[must_use]
+pub fn disguise(mut conversation: Conversation) -> Conversation {
+    for (session, number) in conversation.sessions.iter_mut().zip(1..) {
+        session.id = SessionId::new(session_name(number));
+        for (turn, position) in session.turns.iter_mut().zip(1..) {
+            turn.id = TurnId::new(turn_name(number, position));
         }
     }
-    marked
+    conversation
+}
+
+fn session_name(number: usize) -> String {
+    format!("s{number}")
+}
+
+fn turn_name(session: usize, position: usize) -> String {
+    format!("s{session}_{position}")
+}
+
+impl Raw {
+    /// The evidence by the names that [`disguise`] gives. Empty sessions are no sessions there.
+    fn evidence(&self) -> Evidence {
+        let mut evidence = Evidence::default();
+        let sessions = self.haystack_session_ids.iter().zip(&self.haystack_sessions);
+        for ((id, turns), number) in sessions.filter(|(_, turns)| !turns.is_empty()).zip(1..) {
+            if self.answer_session_ids.contains(id) {
+                evidence.sessions.push(session_name(number));
+            }
+            for (turn, position) in turns.iter().zip(1..) {
+                if turn.has_answer == Some(true) {
+                    evidence.turns.push(turn_name(number, position));
+                }
+            }
+        }
+        evidence
+    }
 }
 
 impl Reduced {
     fn checked(self) -> Result<HistoryQuestion, EvaluationError> {
-        let Self { raw, evidence_turns } = self;
+        let Self { raw, evidence } = self;
         let field = |field, expected, received: &str| EvaluationError::Field {
             id: raw.question_id.clone(),
             field,
@@ -235,8 +260,8 @@ impl Reduced {
             date,
             kind,
             gold,
-            evidence_sessions: raw.answer_session_ids,
-            evidence_turns,
+            evidence_sessions: evidence.sessions,
+            evidence_turns: evidence.turns,
         })
     }
 }
@@ -252,7 +277,7 @@ mod tests {
          [], [{"role": "user", "content": "z", "has_answer": true}]]}]"#;
 
     #[test]
-    fn a_question_is_read_with_the_ids_that_ingest_gives_its_turns() {
+    fn a_question_is_read_with_the_names_that_the_disguise_gives() {
         let questions = histories_from(ONE.as_bytes(), "lme.json").unwrap();
         let question = &questions[0];
         assert!(question.abstention);
@@ -260,7 +285,8 @@ mod tests {
             (question.kind, question.gold.as_str()),
             (HistoryKind::MultiSession, "3")
         );
-        assert_eq!(question.evidence_turns, ["a_2", "a#2_1"]);
+        assert_eq!(question.evidence_turns, ["s1_2", "s2_1"]);
+        assert_eq!(question.evidence_sessions, ["s1", "s2"]);
         assert_eq!(question.date.to_string(), "2023-05-30T23:40:00");
     }
 

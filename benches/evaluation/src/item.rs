@@ -202,10 +202,9 @@ pub fn measure_history(record: &Record, question: &HistoryQuestion) -> Item {
     }
 }
 
-/// The session of a turn `<session>_<position>` or `<session>#<occurrence>_<position>`.
+/// The session of a turn as [`crate::disguise`] names them.
 fn session_of(turn: &str) -> &str {
-    let session = turn.rsplit_once('_').map_or(turn, |(session, _)| session);
-    session.rsplit_once('#').map_or(session, |(session, _)| session)
+    turn.rsplit_once('_').map_or(turn, |(session, _)| session)
 }
 
 impl Record {
@@ -219,16 +218,5 @@ impl Record {
 fn insert(values: &mut BTreeMap<Metric, f64>, metric: Metric, value: Option<f64>) {
     if let Some(value) = value {
         values.insert(metric, value);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sessions_of_turns() {
-        assert_eq!(session_of("answer_4be1_2_11"), "answer_4be1_2");
-        assert_eq!(session_of("ultrachat_5#2_1"), "ultrachat_5");
     }
 }

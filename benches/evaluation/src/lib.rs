@@ -63,7 +63,7 @@ pub use error::EvaluationError;
 pub use evidence::{evidence_recall, repair_evidence};
 pub use f1::{f1_locomo, f1_set, f1_tokens};
 pub use gold::Gold;
-pub use history::{HistoryKind, HistoryQuestion, read_histories};
+pub use history::{HistoryKind, HistoryQuestion, disguise, read_histories};
 pub use import::{import_predictions, parse_any_predictions};
 pub use item::{Item, Metric, measure, measure_history};
 pub use judge::{Agreement, Case, HandLabel, Rules, hand_labels, judge, judge_items};

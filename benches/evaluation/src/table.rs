@@ -54,7 +54,7 @@ pub struct Table {
     pub groups: Vec<Row>,
     /// Every question (micro).
     pub overall: Row,
-    /// Unweighted mean over the groups (macro), where each group has the metric.
+    /// Unweighted mean over the groups that have the metric (macro).
     pub macro_average: BTreeMap<Metric, f64>,
     /// How well missing answers are told.
     pub abstention: Abstention,
@@ -124,12 +124,9 @@ fn row(name: &str, items: &[&Item], resampling: Resampling) -> Row {
 
 fn macro_average(groups: &[Row]) -> BTreeMap<Metric, f64> {
     let mean = |metric: Metric| {
-        let means: Option<Vec<f64>> = groups
-            .iter()
-            .map(|row| Some(row.cells.get(&metric)?.mean))
-            .collect();
-        let means = means.filter(|means| !means.is_empty())?;
-        Some((metric, means.iter().sum::<f64>() / count(means.len())))
+        let cells = groups.iter().filter_map(|row| row.cells.get(&metric));
+        let means: Vec<f64> = cells.map(|cell| cell.mean).collect();
+        (!means.is_empty()).then(|| (metric, means.iter().sum::<f64>() / count(means.len())))
     };
     Metric::ALL.into_iter().filter_map(mean).collect()
 }

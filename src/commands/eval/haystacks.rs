@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use engine_contract::Embedder;
-use evaluation::Asked;
+use evaluation::{Asked, disguise};
 use kernels::Cpu;
 use retrieval::{ConversationId, Memory, Searcher, read_conversations};
 
@@ -58,7 +58,10 @@ impl<'a> Haystacks<'a> {
         if whole.exists() {
             return Ok(0);
         }
-        let conversations = read_conversations(self.data, Some(&asked.conversation))?;
+        let conversations: Vec<_> = read_conversations(self.data, Some(&asked.conversation))?
+            .into_iter()
+            .map(disguise)
+            .collect();
         let reports = ingest::into_memory(place, &conversations, &*self.embedder, self.quiet)?;
         fs::write(&whole, "").with_context(|| format!("cannot write {}", whole.display()))?;
         Ok(reports.iter().map(|report| report.turns_added).sum())

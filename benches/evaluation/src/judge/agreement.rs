@@ -9,6 +9,7 @@ use super::{Case, Rules, judge};
 use crate::error::EvaluationError;
 use crate::f1::count;
 use crate::history::HistoryKind;
+use crate::short::declines;
 
 /// An answer that we labelled by hand. The texts are ours; `data/judge_labels.json` holds them.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -112,6 +113,7 @@ impl<'a> From<&'a HandLabel> for Case<'a> {
             answer: &label.answer,
             kind: label.kind,
             unanswerable: label.unanswerable,
+            declined: declines(&label.answer),
         }
     }
 }
@@ -177,16 +179,16 @@ mod tests {
     }
 
     #[test]
-    fn a_judge_that_says_yes_to_all_agrees_by_chance_only() {
+    fn a_judge_that_says_yes_to_all_accepts_every_wrong_answer_but_those_that_decline() {
         let model = ScriptedModel::new(|_| Ok("CORRECT".into()));
         let agreement = Agreement::measure(&model, Rules::Strict, None).unwrap();
+        // Two of the twelve wrong answers decline: the rule refuses them without the model.
         assert_eq!(
             (agreement.accepts_wrong, agreement.refuses_right),
-            (Some(1.0), Some(0.0))
+            (Some(10.0 / 12.0), Some(0.0))
         );
-        assert!(agreement.kappa.abs() < 1e-12);
         let requests = model.requests();
-        assert_eq!(requests.len(), agreement.n);
+        assert_eq!(requests.len(), agreement.n - 2);
         assert!(requests.iter().all(|request| request.sampling.temperature == 0.0));
         let odd = ScriptedModel::new(|_| Ok("maybe".into()));
         let error = Agreement::measure(&odd, Rules::Longmemeval, None)

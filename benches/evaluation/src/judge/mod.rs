@@ -103,6 +103,8 @@ pub struct Case<'a> {
     pub kind: Option<HistoryKind>,
     /// Whether the conversation does not hold the answer.
     pub unanswerable: bool,
+    /// Whether the answer declines.
+    pub declined: bool,
 }
 
 impl<'a> Case<'a> {
@@ -115,7 +117,15 @@ impl<'a> Case<'a> {
             answer: &item.prediction,
             kind: HistoryKind::from_name(&item.group),
             unanswerable: item.unanswerable,
+            declined: item.declined,
         }
+    }
+
+    /// The verdict where no model is needed: an answer that declines is right exactly where there is no answer. All rules
+    /// say so, and a small judge does not heed them.
+    #[must_use]
+    pub fn settled(&self) -> Option<bool> {
+        self.declined.then_some(self.unanswerable)
     }
 
     /// Whether these rules say anything of the case: the two of LoCoMo leave unanswerable questions out.
@@ -130,12 +140,10 @@ impl<'a> Case<'a> {
         let one_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
         let labels = rules.labels();
         let case = format!(
-            "\nQuestion: {}\nRight answer: {}\nAnswer of the system: {}\n\nReply {} or {}.",
+            "\nNow this one.\n\nQuestion: {} Right answer: {}\nAnswer of the system: {}\nLabel:",
             one_line(self.question),
             one_line(self.gold),
             one_line(self.answer),
-            labels[0],
-            labels[1],
         );
         let messages = vec![
             Message::new(Role::System, include_str!("../../prompts/system.md").trim_end()),
@@ -167,18 +175,21 @@ pub fn judge(
     };
     let (sender, receiver) = mpsc::channel();
     let mut tickets: BTreeMap<usize, Ticket> = BTreeMap::new();
-    let mut verdicts = vec![false; cases.len()];
+    let mut verdicts: Vec<bool> = cases.iter().map(|case| case.settled() == Some(true)).collect();
+    let open: Vec<usize> = (0..cases.len())
+        .filter(|&i| cases[i].settled().is_none())
+        .collect();
     let (mut next, mut done) = (0, 0);
-    while done < cases.len() {
-        while next < cases.len() {
-            let (sender, index) = (sender.clone(), next);
+    while done < open.len() {
+        while next < open.len() {
+            let (sender, index) = (sender.clone(), open[next]);
             let sink = move |result: Result<Generation, EngineError>| {
                 // Nobody listens any more when another case has failed.
                 let _ = sender.send((index, result));
             };
-            match model.submit(cases[next].request(rules), Box::new(sink)) {
+            match model.submit(cases[index].request(rules), Box::new(sink)) {
                 Ok(ticket) => {
-                    tickets.insert(next, ticket);
+                    tickets.insert(index, ticket);
                     next += 1;
                 }
                 Err(EngineError::QueueFull { .. }) if done < next => break,

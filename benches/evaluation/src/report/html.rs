@@ -50,12 +50,7 @@ fn head(body: &mut String, report: &Report) {
     let leading = main.leading();
     if let Some(cell) = main.table.overall.cells.get(&leading) {
         let range = format!("{} to {}", tables::percent(cell.low), tables::percent(cell.high));
-        tile(
-            body,
-            &leading.name().replace('_', " "),
-            &tables::percent(cell.mean),
-            &range,
-        );
+        tile(body, leading.name(), &tables::percent(cell.mean), &range);
     }
     if let Some(recall) = main.recall() {
         tile(

@@ -9,7 +9,7 @@ use super::{Axis, Report, Variant};
 const WIDTH: f64 = 520.0;
 const HEIGHT: f64 = 300.0;
 /// Left, top, right, bottom.
-const MARGIN: [f64; 4] = [48.0, 34.0, 18.0, 44.0];
+const MARGIN: [f64; 4] = [48.0, 50.0, 18.0, 44.0];
 
 /// A horizontal bar for each group with its interval.
 pub(super) fn bars(variant: &Variant) -> String {
@@ -24,12 +24,7 @@ pub(super) fn bars(variant: &Variant) -> String {
     let (left, bar, width) = (190.0, 24.0, 1010.0);
     let height = 30.0 + bar * rows.len() as f64 + 22.0;
     let x = |value: f64| left + value.clamp(0.0, 1.0) * (width - left - 120.0);
-    let mut svg = open(
-        width,
-        height,
-        &format!("{} by group", leading.name().replace('_', " ")),
-        0.0,
-    );
+    let mut svg = open(width, height, &format!("{} by group", leading.name()), 0.0);
     for tick in 0..=5 {
         let value = f64::from(tick) / 5.0;
         let _ = write!(
@@ -78,11 +73,7 @@ pub(super) fn sweep(report: &Report, axis: &Axis) -> String {
     let mut svg = open(
         WIDTH,
         HEIGHT,
-        &format!(
-            "{} and recall over {}",
-            leading.name().replace('_', " "),
-            axis.name
-        ),
+        &format!("{} and recall over {}", leading.name(), axis.name),
         MARGIN[0],
     );
     frame.grid(&mut svg, &axis.name);
@@ -120,10 +111,7 @@ pub(super) fn sweep(report: &Report, axis: &Axis) -> String {
     frame.line(&mut svg, &quality, 1);
     legend(
         &mut svg,
-        &[
-            (1, leading.name().replace('_', " ")),
-            (2, "evidence recall".into()),
-        ],
+        &[(1, leading.name().into()), (2, "evidence recall".into())],
     );
     svg.push_str("</svg>\n");
     svg
@@ -150,11 +138,14 @@ pub(super) fn cost_against_quality(report: &Report) -> String {
     }
     let xs: Vec<f64> = points.iter().map(|point| point.1).collect();
     let (low, high) = range(points.iter().map(|point| point.2));
-    let frame = Frame::new(&xs, [(low - 0.05).max(0.0), (high + 0.05).min(1.0)]);
+    let frame = Frame::new(
+        &xs,
+        [outward(low - 0.02, f64::floor), outward(high + 0.02, f64::ceil)],
+    );
     let mut svg = open(
         WIDTH,
         HEIGHT,
-        &format!("Cost against quality: {}", leading.name().replace('_', " ")),
+        &format!("Cost against quality: {}", leading.name()),
         MARGIN[0],
     );
     frame.grid(&mut svg, "tokens computed and generated per question");
@@ -293,12 +284,17 @@ fn legend(svg: &mut String, entries: &[(u8, String)]) {
         let x = MARGIN[0] + 20.0 + 150.0 * place as f64;
         let _ = write!(
             svg,
-            "<line class=\"line{series}\" x1=\"{x:.1}\" x2=\"{:.1}\" y1=\"27\" y2=\"27\"/><text x=\"{:.1}\" y=\"31\">{}</text>",
+            "<line class=\"line{series}\" x1=\"{x:.1}\" x2=\"{:.1}\" y1=\"34\" y2=\"34\"/><text x=\"{:.1}\" y=\"38\">{}</text>",
             x + 22.0,
             x + 28.0,
             escape(name)
         );
     }
+}
+
+/// The next step of four points on an axis from 0 to 1.
+fn outward(value: f64, round: impl Fn(f64) -> f64) -> f64 {
+    (round(value * 25.0) / 25.0).clamp(0.0, 1.0)
 }
 
 fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {

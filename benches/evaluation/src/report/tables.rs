@@ -37,7 +37,7 @@ pub(super) fn quality(variant: &Variant) -> Grid {
     let leading = variant.leading();
     let mut grid = Grid::new(&["", "n"]);
     grid.head
-        .extend(metrics.iter().map(|metric| metric.name().replace('_', " ")));
+        .extend(metrics.iter().map(|metric| metric.name().to_owned()));
     let cells = |row: &Row, whole: bool| {
         let mut cells = vec![row.name.clone(), row.n.to_string()];
         cells.extend(metrics.iter().map(|metric| match row.cells.get(metric) {
@@ -146,7 +146,7 @@ pub(super) fn variants(report: &Report) -> Option<Grid> {
     }
     let leading = report.main().leading();
     let mut grid = Grid::new(&["run", "n"]);
-    grid.head.push(leading.name().replace('_', " "));
+    grid.head.push(leading.name().into());
     grid.head.extend(
         [
             "recall",
@@ -242,11 +242,8 @@ pub(super) fn environment(report: &Report) -> Grid {
 pub(super) fn worst(variant: &Variant) -> Grid {
     let leading = variant.leading();
     let mut grid = Grid::new(&["question", "group"]);
-    grid.head.extend([
-        leading.name().replace('_', " "),
-        "recall".to_owned(),
-        "trace".to_owned(),
-    ]);
+    grid.head
+        .extend([leading.name().to_owned(), "recall".to_owned(), "trace".to_owned()]);
     for item in variant.worst() {
         let recall = [Metric::RecallRepaired, Metric::RecallTurns];
         let recall = recall.iter().find_map(|metric| item.values.get(metric));

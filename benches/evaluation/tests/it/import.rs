@@ -11,7 +11,7 @@ const LOCOMO: &str = r#"[
     {"question": "Where?", "answer": "Oslo", "evidence": ["D1:1"], "category": 4}]}]"#;
 
 fn dataset() -> Dataset {
-    Dataset::from_json(LOCOMO.as_bytes(), "locomo.json").unwrap()
+    Dataset::from_json(LOCOMO.as_bytes(), "locomo.json").expect("the constant is valid")
 }
 
 fn read(text: &str) -> Result<Vec<(String, String)>, String> {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use agents::{FullContextSettings, Method, RagSettings, Settings};
 use engine_contract::Embedder;
 use engine_contract::scripted::{HashEmbedder, ScriptedModel};
-use evaluation::{Asked, Ended, Gold, RunFolder, Runner};
+use evaluation::{Asked, Ended, Gold, RunFolder, Runner, disguise};
 use retrieval::{ConversationId, Memory, Recall, Searcher, read_conversations};
 
 /// LoCoMo's shape; every field that a system must not see holds `CANARY`.
@@ -42,22 +42,35 @@ fn methods() -> [Method; 3] {
 
 /// Runs every method over a file; returns all that the model was asked and all that was written.
 fn everything_said(json: &str) -> (Vec<String>, Vec<String>) {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir().expect("the test can work with files of its own");
     let file = folder.path().join("data.json");
-    std::fs::write(&file, json).unwrap();
+    std::fs::write(&file, json).expect("the test can work with files of its own");
     let embedder: Arc<dyn Embedder> = Arc::new(HashEmbedder::new(32));
     let place = folder.path().join("memory");
-    let memory = Memory::create_or_open(&place, embedder.info()).unwrap();
-    for conversation in read_conversations(&file, None).unwrap() {
+    let memory =
+        Memory::create_or_open(&place, embedder.info()).expect("the test can work with files of its own");
+    let histories = json.contains("haystack_sessions");
+    for conversation in read_conversations(&file, None).expect("the test can work with files of its own") {
+        let conversation = if histories {
+            disguise(conversation)
+        } else {
+            conversation
+        };
         memory
             .ingest(&conversation, Some(&*embedder), &mut |_| {})
-            .unwrap();
+            .expect("the test can work with files of its own");
     }
-    let whole = Searcher::new(memory, Some(embedder)).unwrap();
-    let asked = Gold::open(&file).unwrap().asked();
+    let whole = Searcher::new(memory, Some(embedder)).expect("the test can work with files of its own");
+    let asked = Gold::open(&file)
+        .expect("the test can work with files of its own")
+        .asked();
     let searchers: Vec<Searcher> = asked
         .iter()
-        .map(|asked| whole.within(&ConversationId::new(&asked.conversation)).unwrap())
+        .map(|asked| {
+            whole
+                .within(&ConversationId::new(&asked.conversation))
+                .expect("the test can work with files of its own")
+        })
         .collect();
     let questions: Vec<(&Asked, &dyn Recall)> = asked
         .iter()
@@ -68,10 +81,11 @@ fn everything_said(json: &str) -> (Vec<String>, Vec<String>) {
         let model = ScriptedModel::new(|_| Ok("red".into()));
         let out = folder.path().join(format!("run{number}"));
         let description = evaluation::Description {
-            settings: serde_json::to_value(method).unwrap(),
+            settings: serde_json::to_value(method).expect("the test can work with files of its own"),
             environment: serde_json::Value::Null,
         };
-        let mut run = RunFolder::open(&out, &description, false).unwrap();
+        let mut run =
+            RunFolder::open(&out, &description, false).expect("the test can work with files of its own");
         let runner = Runner {
             model: &model,
             method,
@@ -82,7 +96,9 @@ fn everything_said(json: &str) -> (Vec<String>, Vec<String>) {
         runner.run(&questions, &mut |_, ended| {
             ends += 1;
             match ended {
-                Ended::Answered(record, trace) => run.add(*record, &trace).unwrap(),
+                Ended::Answered(record, trace) => run
+                    .add(*record, &trace)
+                    .expect("the test can work with files of its own"),
                 Ended::Failed(error) => panic!("{method:?}: {error}"),
             }
         });
@@ -90,7 +106,7 @@ fn everything_said(json: &str) -> (Vec<String>, Vec<String>) {
         let seen = model
             .requests()
             .into_iter()
-            .map(|request| serde_json::to_string(&request).unwrap());
+            .map(|request| serde_json::to_string(&request).expect("the test can work with files of its own"));
         requests.extend(seen);
         files_in(&out, &mut written);
     }
@@ -99,12 +115,17 @@ fn everything_said(json: &str) -> (Vec<String>, Vec<String>) {
 }
 
 fn files_in(folder: &Path, texts: &mut Vec<String>) {
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
+    for entry in std::fs::read_dir(folder).expect("the test can work with files of its own") {
+        let path = entry.expect("the test can work with files of its own").path();
         if path.is_dir() {
             files_in(&path, texts);
         } else {
-            texts.push(String::from_utf8_lossy(&std::fs::read(&path).unwrap()).into_owned());
+            texts.push(
+                String::from_utf8_lossy(
+                    &std::fs::read(&path).expect("the test can work with files of its own"),
+                )
+                .into_owned(),
+            );
         }
     }
 }
@@ -121,13 +142,15 @@ fn no_canary_is_asked_or_written() {
             written.iter().any(|text| text.contains("kite")),
             "the memory and the traces were read"
         );
-        // Session ids that begin with `answer` give the evidence away; prompts show labels of their own.
-        assert!(
-            requests.iter().all(|text| !text.contains("answer_280352e9")),
-            "{requests:?}"
-        );
+        // Session ids that begin with `answer` would give the evidence away.
         for text in requests.iter().chain(&written) {
-            for secret in ["CANARY", "has_answer", "multi-session", "adversarial"] {
+            for secret in [
+                "CANARY",
+                "has_answer",
+                "multi-session",
+                "adversarial",
+                "answer_280352e9",
+            ] {
                 assert!(!text.contains(secret), "{secret} leaked: {text}");
             }
         }

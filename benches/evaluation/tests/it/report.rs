@@ -59,7 +59,8 @@ fn report() -> Report {
         run("W=9", "runs/W=9", 0.2, Some(("W", 9.0))),
         run("W=1", "runs/W=1", -0.1, Some(("W", 1.0))),
     ];
-    let mut report = Report::of(runs, &["multi-hop", "temporal"], Resampling::default()).unwrap();
+    let mut report = Report::of(runs, &["multi-hop", "temporal"], Resampling::default())
+        .expect("every run has the same questions");
     report.title = "LoCoMo: memcot with m".into();
     report.command = "mneme eval locomo --sweep W=1,9".into();
     report.environment = vec![("model sha256".into(), "ab12".into())];
@@ -74,7 +75,7 @@ fn the_page_stands_alone_and_shows_every_part() {
         "LoCoMo: memcot with m",
         "mneme eval locomo --sweep W=1,9",
         "ab12",
-        "f1 locomo and recall over W",
+        "f1_locomo and recall over W",
         "Cost against quality",
         "Ten worst questions",
         "href=\"traces/conv-1_0.json\"",
