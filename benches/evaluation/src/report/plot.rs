@@ -125,32 +125,22 @@ pub(super) fn cost_against_quality(report: &Report) -> String {
         .iter()
         .filter_map(|variant| {
             let tokens = variant.cost.computed_tokens.unwrap_or(variant.cost.prompt_tokens);
-            Some((
-                variant,
-                tokens + variant.cost.generated_tokens,
-                variant.mean(leading)?,
-            ))
+            let tokens = tokens + variant.cost.generated_tokens;
+            Some((variant, tokens, variant.mean(leading)?)).filter(|_| tokens > 0.0)
         })
-        .filter(|(_, tokens, _)| *tokens > 0.0)
         .collect();
     if points.len() < 2 {
         return String::new();
     }
     let xs: Vec<f64> = points.iter().map(|point| point.1).collect();
     let (low, high) = range(points.iter().map(|point| point.2));
-    let frame = Frame::new(
-        &xs,
-        [outward(low - 0.02, f64::floor), outward(high + 0.02, f64::ceil)],
-    );
-    let mut svg = open(
-        WIDTH,
-        HEIGHT,
-        &format!("Cost against quality: {}", leading.name()),
-        MARGIN[0],
-    );
+    let ys = [outward(low - 0.02, f64::floor), outward(high + 0.02, f64::ceil)];
+    let frame = Frame::new(&xs, ys);
+    let title = format!("Cost against quality: {}", leading.name());
+    let mut svg = open(WIDTH, HEIGHT, &title, MARGIN[0]);
     frame.grid(&mut svg, "tokens computed and generated per question");
     let (left, right) = range(xs.iter().copied());
-    for value in [left, (left + right) / 2.0, right] {
+    for value in [left, f64::midpoint(left, right), right] {
         let _ = write!(
             svg,
             "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{value:.0}</text>",
@@ -158,10 +148,18 @@ pub(super) fn cost_against_quality(report: &Report) -> String {
             HEIGHT - MARGIN[3] + 16.0
         );
     }
+    let places = points
+        .iter()
+        .map(|(variant, tokens, quality)| (variant.name.as_str(), frame.x(*tokens), frame.y(*quality)));
+    named_points(&mut svg, places);
+    svg.push_str("</svg>\n");
+    svg
+}
+
+/// Points with their names, which step down until they touch no earlier one.
+fn named_points<'a>(svg: &mut String, points: impl Iterator<Item = (&'a str, f64, f64)>) {
     let mut taken: Vec<(f64, f64)> = Vec::new();
-    for (variant, tokens, quality) in points {
-        let (x, y) = (frame.x(tokens), frame.y(quality));
-        // Labels step down until they touch no earlier one.
+    for (name, x, y) in points {
         let mut text_y = y - 8.0;
         while taken
             .iter()
@@ -170,17 +168,18 @@ pub(super) fn cost_against_quality(report: &Report) -> String {
             text_y += 13.0;
         }
         taken.push((x, text_y));
-        let anchor = if x > WIDTH * 0.7 { "end" } else { "start" };
+        let (anchor, text_x) = if x > WIDTH * 0.7 {
+            ("end", x - 8.0)
+        } else {
+            ("start", x + 8.0)
+        };
         let _ = write!(
             svg,
-            "<circle class=\"one\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4.5\"/><text class=\"label\" x=\"{:.1}\" y=\"{text_y:.1}\" \
-             text-anchor=\"{anchor}\">{}</text>",
-            if anchor == "end" { x - 8.0 } else { x + 8.0 },
-            escape(&variant.name)
+            "<circle class=\"one\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4.5\"/><text class=\"label\" x=\"{text_x:.1}\" \
+             y=\"{text_y:.1}\" text-anchor=\"{anchor}\">{}</text>",
+            escape(name)
         );
     }
-    svg.push_str("</svg>\n");
-    svg
 }
 
 /// The area of a plot and its scales.
