@@ -58,14 +58,14 @@ pub(super) fn method(
 
 /// Lets truncated conversations fill the model's context.
 pub(super) fn fit(method: Method, context_tokens: usize) -> Method {
-    match method {
+    match &method {
         Method::FullContext(settings) if settings.truncate => Method::FullContext(FullContextSettings {
             turn_tokens: settings
                 .turn_tokens
                 .min(context_tokens.saturating_sub(BESIDE_TURNS).max(1)),
-            ..settings
+            ..settings.clone()
         }),
-        other => other,
+        Method::FullContext(_) | Method::Memcot(_) | Method::Rag(_) | Method::Rime(_) => method,
     }
 }
 

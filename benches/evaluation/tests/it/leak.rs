@@ -40,17 +40,40 @@ fn methods() -> [Method; 3] {
     ]
 }
 
+const OWN: &str = "the test can work with files of its own";
+
 /// Runs every method over a file; returns all that the model was asked and all that was written.
 fn everything_said(json: &str) -> (Vec<String>, Vec<String>) {
-    let folder = tempfile::tempdir().expect("the test can work with files of its own");
+    let folder = tempfile::tempdir().expect(OWN);
     let file = folder.path().join("data.json");
-    std::fs::write(&file, json).expect("the test can work with files of its own");
-    let embedder: Arc<dyn Embedder> = Arc::new(HashEmbedder::new(32));
+    std::fs::write(&file, json).expect(OWN);
     let place = folder.path().join("memory");
-    let memory =
-        Memory::create_or_open(&place, embedder.info()).expect("the test can work with files of its own");
-    let histories = json.contains("haystack_sessions");
-    for conversation in read_conversations(&file, None).expect("the test can work with files of its own") {
+    let whole = ingested(&file, &place, json.contains("haystack_sessions"));
+    let asked = Gold::open(&file).expect(OWN).asked();
+    let within = |asked: &Asked| {
+        whole
+            .within(&ConversationId::new(&asked.conversation))
+            .expect(OWN)
+    };
+    let searchers: Vec<Searcher> = asked.iter().map(within).collect();
+    let questions: Vec<(&Asked, &dyn Recall)> = asked
+        .iter()
+        .zip(searchers.iter().map(|searcher| searcher as &dyn Recall))
+        .collect();
+    let (mut requests, mut written) = (Vec::new(), Vec::new());
+    for (number, method) in methods().iter().enumerate() {
+        let out = folder.path().join(format!("run{number}"));
+        requests.extend(ask(method, &questions, &out));
+        files_in(&out, &mut written);
+    }
+    files_in(&place, &mut written);
+    (requests, written)
+}
+
+fn ingested(file: &Path, place: &Path, histories: bool) -> Searcher {
+    let embedder: Arc<dyn Embedder> = Arc::new(HashEmbedder::new(32));
+    let memory = Memory::create_or_open(place, embedder.info()).expect(OWN);
+    for conversation in read_conversations(file, None).expect(OWN) {
         let conversation = if histories {
             disguise(conversation)
         } else {
@@ -58,74 +81,47 @@ fn everything_said(json: &str) -> (Vec<String>, Vec<String>) {
         };
         memory
             .ingest(&conversation, Some(&*embedder), &mut |_| {})
-            .expect("the test can work with files of its own");
+            .expect(OWN);
     }
-    let whole = Searcher::new(memory, Some(embedder)).expect("the test can work with files of its own");
-    let asked = Gold::open(&file)
-        .expect("the test can work with files of its own")
-        .asked();
-    let searchers: Vec<Searcher> = asked
-        .iter()
-        .map(|asked| {
-            whole
-                .within(&ConversationId::new(&asked.conversation))
-                .expect("the test can work with files of its own")
-        })
-        .collect();
-    let questions: Vec<(&Asked, &dyn Recall)> = asked
-        .iter()
-        .zip(searchers.iter().map(|searcher| searcher as &dyn Recall))
-        .collect();
-    let (mut requests, mut written) = (Vec::new(), Vec::new());
-    for (number, method) in methods().iter().enumerate() {
-        let model = ScriptedModel::new(|_| Ok("red".into()));
-        let out = folder.path().join(format!("run{number}"));
-        let description = evaluation::Description {
-            settings: serde_json::to_value(method).expect("the test can work with files of its own"),
-            environment: serde_json::Value::Null,
-        };
-        let mut run =
-            RunFolder::open(&out, &description, false).expect("the test can work with files of its own");
-        let runner = Runner {
-            model: &model,
-            method,
-            open: 1,
-            cancel: None,
-        };
-        let mut ends = 0;
-        runner.run(&questions, &mut |_, ended| {
-            ends += 1;
-            match ended {
-                Ended::Answered(record, trace) => run
-                    .add(*record, &trace)
-                    .expect("the test can work with files of its own"),
-                Ended::Failed(error) => panic!("{method:?}: {error}"),
-            }
-        });
-        assert_eq!(ends, asked.len());
-        let seen = model
-            .requests()
-            .into_iter()
-            .map(|request| serde_json::to_string(&request).expect("the test can work with files of its own"));
-        requests.extend(seen);
-        files_in(&out, &mut written);
-    }
-    files_in(&place, &mut written);
-    (requests, written)
+    Searcher::new(memory, Some(embedder)).expect(OWN)
+}
+
+/// Asks every question into a run's folder; returns the requests.
+fn ask(method: &Method, questions: &[(&Asked, &dyn Recall)], out: &Path) -> Vec<String> {
+    let model = ScriptedModel::new(|_| Ok("red".into()));
+    let description = evaluation::Description {
+        settings: serde_json::to_value(method).expect(OWN),
+        environment: serde_json::Value::Null,
+    };
+    let mut run = RunFolder::open(out, &description, false).expect(OWN);
+    let runner = Runner {
+        model: &model,
+        method,
+        open: 1,
+        cancel: None,
+    };
+    let mut ends = 0;
+    runner.run(questions, &mut |_, ended| {
+        ends += 1;
+        match ended {
+            Ended::Answered(record, trace) => run.add(*record, &trace).expect(OWN),
+            Ended::Failed(error) => panic!("{method:?}: {error}"),
+        }
+    });
+    assert_eq!(ends, questions.len());
+    let requests = model.requests().into_iter();
+    requests
+        .map(|request| serde_json::to_string(&request).expect(OWN))
+        .collect()
 }
 
 fn files_in(folder: &Path, texts: &mut Vec<String>) {
-    for entry in std::fs::read_dir(folder).expect("the test can work with files of its own") {
-        let path = entry.expect("the test can work with files of its own").path();
+    for entry in std::fs::read_dir(folder).expect(OWN) {
+        let path = entry.expect(OWN).path();
         if path.is_dir() {
             files_in(&path, texts);
         } else {
-            texts.push(
-                String::from_utf8_lossy(
-                    &std::fs::read(&path).expect("the test can work with files of its own"),
-                )
-                .into_owned(),
-            );
+            texts.push(String::from_utf8_lossy(&std::fs::read(&path).expect(OWN)).into_owned());
         }
     }
 }
