@@ -7,7 +7,10 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 mod eval;
 mod memory;
 
-pub(crate) use eval::{EvalArgs, EvalCommand, EvalMethod, Index, LocomoArgs, Ranking};
+pub(crate) use eval::{
+    AnsweringArgs, CompareArgs, EvalArgs, EvalCommand, EvalMethod, Index, JudgeArgs, JudgeKind, LocomoArgs,
+    LongmemevalArgs, Ranking, ReportArgs, ScoreArgs,
+};
 pub(crate) use memory::{IngestArgs, MemoryArgs, MemoryCommand};
 
 /// Long-term memory for local language models.
