@@ -16,6 +16,9 @@ pub(super) struct Header {
     pub(super) format: u32,
     pub(super) language: Language,
     pub(super) embedder: Option<EmbedderInfo>,
+    /// The arroy index that holds the vectors; a reindexing fills the other one.
+    #[serde(default)]
+    pub(super) vectors: u16,
 }
 
 /// The next free numbers.
@@ -153,6 +156,18 @@ impl StoredTurn {
             text: turn.text.clone(),
             caption: turn.caption.clone(),
             time: turn.time.clone(),
+        }
+    }
+}
+
+impl From<StoredTurn> for Turn {
+    fn from(turn: StoredTurn) -> Self {
+        Self {
+            id: turn.id,
+            speaker: turn.speaker,
+            text: turn.text,
+            caption: turn.caption,
+            time: turn.time,
         }
     }
 }
