@@ -18,8 +18,8 @@ pub enum RetrievalError {
     },
     /// The file fits no known format.
     #[error(
-        "{path}, line {line}: not a known conversation format, found {received}; expected LoCoMo JSON, LongMemEval JSON \
-         or mneme JSONL (docs/formats.md)"
+        "{path}, line {line}: not a known conversation format, found {received}; expected one of {} (docs/formats.md)",
+        crate::Format::names()
     )]
     UnknownFormat {
         /// The file.
@@ -40,6 +40,18 @@ pub enum RetrievalError {
         format: &'static str,
         /// What was expected and what is there.
         reason: String,
+    },
+    /// A WhatsApp chat whose dates can be read in more than one order, or in none.
+    #[error(
+        "{path}: its dates, such as {example}, {why}; say how they are written with --date-order dmy, mdy or ymd"
+    )]
+    AmbiguousDates {
+        /// The file.
+        path: PathBuf,
+        /// A date of it.
+        example: String,
+        /// What the dates of the whole file leave open.
+        why: &'static str,
     },
     /// The file has no conversation of that id.
     #[error("{path} has no conversation {sample}; it has {}", known.join(", "))]

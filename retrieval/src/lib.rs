@@ -37,8 +37,8 @@ mod store;
 mod text;
 
 pub use conversation::{
-    Conversation, ConversationId, Format, Session, SessionId, Turn, TurnId, read_conversations, recognise,
-    write_jsonl,
+    Conversation, ConversationId, DateOrder, Format, Moment, ReadOptions, ReadReport, Session, SessionId,
+    Skipped, Turn, TurnId, Zone, for_each_conversation, read_conversations, recognise, write_jsonl,
 };
 pub use error::RetrievalError;
 pub use recall::{Card, Hit, Recall, Retriever, SearchRequest, TurnRecord};

@@ -73,6 +73,8 @@ pub(super) struct Inner {
 pub struct ConversationSummary {
     /// Its id.
     pub id: ConversationId,
+    /// What people call it.
+    pub title: Option<String>,
     /// Distinct speakers, in order of appearance.
     pub speakers: Vec<String>,
     /// Number of sessions.
@@ -273,6 +275,7 @@ impl From<ConversationRecord> for ConversationSummary {
     fn from(record: ConversationRecord) -> Self {
         Self {
             id: record.id,
+            title: record.title,
             speakers: record.speakers,
             sessions: record.sessions as usize,
             turns: record.turns as usize,
@@ -382,11 +385,12 @@ impl Reading<'_> {
         index: usize,
     ) -> Result<TurnRecord, RetrievalError> {
         let turn = self.stored_turn(session.turns[index])?;
+        let moment = turn.time.as_ref().or(session.time.as_ref());
         Ok(TurnRecord {
             conversation: conversation.clone(),
             session: session.id.clone(),
             id: turn.id,
-            time: session.time,
+            time: moment.map(|moment| moment.time),
             position: session.first_position + u32::try_from(index).unwrap_or(u32::MAX),
             speaker: turn.speaker,
             text: turn.text,

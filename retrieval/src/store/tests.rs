@@ -17,10 +17,11 @@ fn conversation(id: &str, sessions: &[&[(&str, &str)]]) -> Conversation {
         speaker: speaker.into(),
         text: text.into(),
         caption: None,
+        time: None,
     };
     let session = |(s, turns): (usize, &&[(&str, &str)])| Session {
         id: SessionId::new(format!("session_{}", s + 1)),
-        time: Some(date(2023, 5, 1 + (s % 28) as i8).at(9, 0, 0, 0)),
+        time: Some(date(2023, 5, 1 + (s % 28) as i8).at(9, 0, 0, 0).into()),
         turns: turns
             .iter()
             .enumerate()
@@ -29,6 +30,7 @@ fn conversation(id: &str, sessions: &[&[(&str, &str)]]) -> Conversation {
     };
     Conversation {
         id: ConversationId::new(id),
+        title: None,
         sessions: sessions.iter().enumerate().map(session).collect(),
     }
 }

@@ -98,18 +98,18 @@ impl<'a, 't> Transaction<'a, 't> {
                 .sessions
                 .get(self.txn, &session_key(self.number, index))?
         {
-            stored.time = session.time.or(stored.time);
-            self.record.dated(stored.time);
+            stored.time = session.time.clone().or(stored.time);
+            self.record.dated(stored.time.as_ref());
             return Ok((index, stored));
         }
         let index = self.record.sessions;
         self.record.sessions += 1;
-        self.record.dated(session.time);
+        self.record.dated(session.time.as_ref());
         self.databases.session_ids.put(self.txn, &key, &index)?;
         self.report.sessions_added += 1;
         Ok((
             index,
-            SessionRecord::new(session.id.clone(), session.time, self.record.turns),
+            SessionRecord::new(session.id.clone(), session.time.clone(), self.record.turns),
         ))
     }
 
