@@ -14,7 +14,8 @@ pub struct TurnRecord {
     pub session: SessionId,
     /// Unique in its conversation.
     pub id: TurnId,
-    /// When its session began; `None` where the source does not say.
+    /// When it was said, or else when its session began: in UTC, or by a clock of unknown zone; `None` where the source does
+    /// not say.
     pub time: Option<DateTime>,
     /// Position in the whole conversation, from 0: sorting by it restores the order in which turns were said.
     pub position: u32,
@@ -87,6 +88,12 @@ pub trait Recall: Send + Sync {
     /// # Errors
     /// When the store cannot be read or the query cannot be embedded.
     fn search(&self, request: &SearchRequest) -> Result<Vec<Hit>, RetrievalError>;
+
+    /// Every turn in reach, in the order in which they were said: by conversation, session and position.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    fn turns(&self) -> Result<Vec<TurnRecord>, RetrievalError>;
 
     /// The turn itself and at most `each_side` turns before and after it inside its session, in the order of the
     /// conversation.

@@ -233,6 +233,10 @@ mod tests {
             Ok(turns.map(|turn| Hit { turn, score: 1.0 }).collect())
         }
 
+        fn turns(&self) -> Result<Vec<TurnRecord>, RetrievalError> {
+            Ok((0..60u32).map(turn).collect())
+        }
+
         fn window(
             &self,
             _: &ConversationId,

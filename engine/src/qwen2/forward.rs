@@ -17,8 +17,8 @@ pub struct Scratch {
     /// `[rows, 2 * intermediate]`
     gate_up: Vec<f32>,
     quantized: QuantizedRows,
-    /// `[rows, hidden]` after the last norm, where those are wanted; heads before a norm of their own.
-    normed: Vec<f32>,
+    /// What is normed in single precision: an embedder's results, the heads of Qwen3.
+    states: Vec<f32>,
 }
 
 impl Qwen2 {
@@ -57,14 +57,11 @@ impl Qwen2 {
         scratch: &'s mut Scratch,
     ) -> &'s [f32] {
         self.layers(batch, pool, scratch);
-        resize(&mut scratch.normed, scratch.stream.len());
-        self.cpu.rms_norm(
-            &scratch.stream,
-            &self.norm,
-            self.shape.norm_epsilon,
-            &mut scratch.normed,
-        );
-        &scratch.normed
+        resize(&mut scratch.states, scratch.stream.len());
+        let epsilon = self.shape.norm_epsilon;
+        self.cpu
+            .rms_norm(&scratch.stream, &self.norm, epsilon, &mut scratch.states);
+        &scratch.states
     }
 
     /// Leaves the residual stream of the wanted rows in `scratch.stream`.
@@ -120,10 +117,10 @@ impl Qwen2 {
         for row in scratch.qkv.chunks_exact_mut(shape.qkv()) {
             let (row_q, rest) = row.split_at_mut(queries);
             for (heads, weight) in [(row_q, q), (&mut rest[..keys], k)] {
-                scratch.normed.clear();
-                scratch.normed.extend_from_slice(heads);
+                scratch.states.clear();
+                scratch.states.extend_from_slice(heads);
                 self.cpu
-                    .rms_norm(&scratch.normed, weight, shape.norm_epsilon, heads);
+                    .rms_norm(&scratch.states, weight, shape.norm_epsilon, heads);
             }
         }
     }
