@@ -13,7 +13,7 @@ mod task;
 
 use plan::{Plan, QueryRows};
 use source::{PagedSource, PlainSource, Source};
-use task::{MergeRows, RunTask, Work};
+use task::{MergeRows, Work};
 
 use crate::parallel::{Scratch, SharedSlice};
 use crate::{BLOCK_TOKENS, Cpu, KvLayer, Rows, SequenceRows};
@@ -186,14 +186,7 @@ impl Cpu {
             out: SharedSlice::new(out),
             partials: SharedSlice::new(scratch.values()),
         };
-        let run = |index: usize| {
-            let (work, task) = (&work, &plan.tasks()[index]);
-            if plan.is_single_row(task) {
-                self.dispatch(RunTask::<T, true> { work, task });
-            } else {
-                self.dispatch(RunTask::<T, false> { work, task });
-            }
-        };
+        let run = |index: usize| work.run(self, &plan.tasks()[index]);
         if threads == 1 {
             (0..plan.tasks().len()).for_each(run);
         } else {
