@@ -187,10 +187,12 @@ impl Cpu {
             partials: SharedSlice::new(scratch.values()),
         };
         let run = |index: usize| {
-            self.dispatch(RunTask {
-                work: &work,
-                task: &plan.tasks()[index],
-            })
+            let (work, task) = (&work, &plan.tasks()[index]);
+            if plan.is_single_row(task) {
+                self.dispatch(RunTask::<T, true> { work, task });
+            } else {
+                self.dispatch(RunTask::<T, false> { work, task });
+            }
         };
         if threads == 1 {
             (0..plan.tasks().len()).for_each(run);
