@@ -17,6 +17,7 @@ fn megabytes() -> usize {
     std::env::var("MNEME_LARGE_MB").map_or(60, |text| text.parse().expect("a number"))
 }
 
+/// 40 words of a vocabulary of some thousands.
 fn words(number: usize) -> String {
     let words = [
         "heron",
@@ -28,10 +29,14 @@ fn words(number: usize) -> String {
         "harbour",
         "letter",
     ];
-    (0..40)
-        .map(|i| words[(number * 7 + i * i) % words.len()])
-        .collect::<Vec<_>>()
-        .join(" ")
+    let word = |i: usize| {
+        format!(
+            "{}{}",
+            words[(number * 7 + i * i) % words.len()],
+            number * (i + 1) % 613
+        )
+    };
+    (0..40).map(word).collect::<Vec<_>>().join(" ")
 }
 
 /// A ChatGPT export: conversations of 40 messages.
@@ -119,42 +124,39 @@ fn run(arguments: &[&str], file: &Path, limit: usize) -> (usize, Duration) {
     (peak, start.elapsed())
 }
 
-#[test]
-fn a_large_file_is_read_and_ingested_in_little_memory() {
+type Writer = fn(&mut BufWriter<File>, usize) -> std::io::Result<()>;
+
+fn read_and_ingest(name: &str, write: Writer) {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let bytes = megabytes() * 1_000_000;
-    for (name, write) in [
-        (
-            "chatgpt",
-            chatgpt as fn(&mut BufWriter<File>, usize) -> std::io::Result<()>,
-        ),
-        ("telegram", telegram),
-    ] {
-        let file = folder.path().join(format!("{name}.json"));
-        let mut out = BufWriter::new(File::create(&file).expect("a file"));
-        write(&mut out, bytes)
-            .and_then(|()| out.flush())
-            .expect("the file is written");
-        let (peak, time) = run(&["--dry-run"], &file, LIMIT);
-        println!(
-            "{name}, {} MB, dry run: {peak} MB at most, {:.1} s",
-            megabytes(),
-            time.as_secs_f64()
-        );
-        let memory = folder.path().join(name);
-        let memory = memory.to_str().expect("UTF-8");
-        // A transaction's pages are the process's own until it commits.
-        let (peak, time) = run(
-            &["--embedder", "none", "--quiet", "--memory", memory],
-            &file,
-            4 * LIMIT,
-        );
-        println!(
-            "{name}, {} MB, ingest: {peak} MB at most, {:.1} s",
-            megabytes(),
-            time.as_secs_f64()
-        );
-        fs::remove_file(&file).expect("the file goes");
-        fs::remove_dir_all(memory).expect("the memory goes");
-    }
+    let file = folder.path().join(format!("{name}.json"));
+    let mut out = BufWriter::new(File::create(&file).expect("a file"));
+    write(&mut out, megabytes() * 1_000_000)
+        .and_then(|()| out.flush())
+        .expect("the file is written");
+    let (peak, time) = run(&["--dry-run"], &file, LIMIT);
+    println!(
+        "{name}, {} MB, dry run: {peak} MB at most, {:.1} s",
+        megabytes(),
+        time.as_secs_f64()
+    );
+    let memory = folder.path().join(name);
+    let memory = memory.to_str().expect("UTF-8");
+    // A transaction's pages are the process's own until it commits.
+    let ingest = ["--embedder", "none", "--quiet", "--memory", memory];
+    let (peak, time) = run(&ingest, &file, 4 * LIMIT);
+    println!(
+        "{name}, {} MB, ingest: {peak} MB at most, {:.1} s",
+        megabytes(),
+        time.as_secs_f64()
+    );
+}
+
+#[test]
+fn an_export_of_many_conversations_needs_the_memory_of_one() {
+    read_and_ingest("chatgpt", chatgpt);
+}
+
+#[test]
+fn a_single_chat_as_large_as_the_file_needs_the_memory_of_a_piece() {
+    read_and_ingest("telegram", telegram);
 }
