@@ -42,6 +42,6 @@ pub use conversation::{
 };
 pub use error::RetrievalError;
 pub use recall::{Card, Hit, Recall, Retriever, SearchRequest, TurnRecord};
-pub use search::{Fusion, Neighbours, RankingConfig, Searcher, Vocabulary};
+pub use search::{Fusion, LateInteraction, Neighbours, RankingConfig, Searcher, Vocabulary};
 pub use store::{ConversationSummary, IngestProgress, IngestReport, IngestStage, Memory, MemorySettings};
 pub use text::Language;

@@ -3,7 +3,9 @@
 mod bm25;
 mod config;
 mod dense;
+mod dot;
 mod fusion;
+mod interaction;
 mod kernel;
 mod priors;
 mod question;
@@ -15,5 +17,5 @@ mod snapshot;
 mod tests;
 mod vocabulary;
 
-pub use config::{Fusion, Neighbours, RankingConfig, Vocabulary};
+pub use config::{Fusion, LateInteraction, Neighbours, RankingConfig, Vocabulary};
 pub use searcher::Searcher;

@@ -5,10 +5,12 @@ mod dump;
 mod environment;
 mod ingest;
 mod memory;
+mod passages;
 mod postings;
 mod records;
 #[cfg(test)]
 mod tests;
+mod tokens;
 mod vectors;
 mod wordvectors;
 

@@ -45,6 +45,25 @@ pub(super) fn z_scores(values: &mut [f32]) {
         .for_each(|v| *v = ((f64::from(*v) - mean) * scale) as f32);
 }
 
+/// Mean and standard deviation; the deviation of equal or no values is 1.
+pub(super) fn moments(values: &[f32]) -> (f32, f32) {
+    let count = values.len().max(1) as f64;
+    let mean = values.iter().map(|&value| f64::from(value)).sum::<f64>() / count;
+    let variance = values
+        .iter()
+        .map(|&value| (f64::from(value) - mean).powi(2))
+        .sum::<f64>()
+        / count;
+    (
+        mean as f32,
+        if variance > 0.0 {
+            variance.sqrt() as f32
+        } else {
+            1.0
+        },
+    )
+}
+
 /// Adds `weight * values` to `sum`.
 pub(super) fn add(sum: &mut [f32], values: &[f32], weight: f32) {
     sum.iter_mut()

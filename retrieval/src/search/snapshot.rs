@@ -7,6 +7,7 @@ use jiff::civil::DateTime;
 use super::config::Neighbours;
 use super::kernel::Kernel;
 use crate::store::{ConversationRecord, Reading, SessionRecord, TurnFlags};
+use crate::text::Telling;
 use crate::{ConversationId, RetrievalError};
 
 /// Turns are counted from 0 in the order of conversations, sessions and utterance, so that neighbours in a session are
@@ -30,6 +31,7 @@ pub(super) struct Snapshot {
     /// Tokens from the session's begin to the middle of the turn.
     pub(super) middle: Vec<f32>,
     pub(super) flags: Vec<TurnFlags>,
+    pub(super) telling: Vec<Telling>,
     /// Content words, shared with neighbours.
     pub(super) spread_words: Vec<f32>,
     /// Above 0.
@@ -117,6 +119,7 @@ impl Snapshot {
             before += tokens as f32;
         }
         self.flags.extend(&session.flags);
+        self.telling.extend(&session.telling);
         self.sessions.push(SessionSpan {
             conversation,
             index,

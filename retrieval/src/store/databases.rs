@@ -12,6 +12,8 @@
 //! | `postings` | stem, 0, conversation number, first turn number | see [`super::postings`] |
 //! | `words` | word | see [`super::wordvectors`] |
 //! | `vectors` | arroy's own; index 0, item = turn number | arroy's own |
+//! | `tokens` | turn number | see [`super::tokens`] |
+//! | `passages` | hash of a passage | number of a turn that had it, see [`super::passages`] |
 //!
 //! Numbers are `u32`, big endian in keys, so that LMDB's byte order is the order of numbers. Turn numbers are unique
 //! in the store and grow in the order of arrival; session numbers count from 0 in their conversation.
@@ -35,6 +37,8 @@ const TURN_IDS: &str = "turn_ids";
 const POSTINGS: &str = "postings";
 const WORDS: &str = "words";
 const VECTORS: &str = "vectors";
+const TOKENS: &str = "tokens";
+const PASSAGES: &str = "passages";
 
 pub(crate) type VectorDatabase = arroy::Database<'static, Cosine>;
 
@@ -50,6 +54,8 @@ pub(crate) struct Databases {
     pub(crate) postings: Database<'static, Bytes, Bytes>,
     pub(crate) words: Database<'static, Str, Bytes>,
     pub(crate) vectors: VectorDatabase,
+    pub(crate) tokens: Database<'static, U32<BE>, Bytes>,
+    pub(crate) passages: Database<'static, U64<BE>, U32<BE>>,
 }
 
 /// Key of a session: its conversation in the high half.
@@ -84,6 +90,8 @@ impl Databases {
                 create(opener, txn, POSTINGS)?,
                 create(opener, txn, WORDS)?,
                 create(opener, txn, VECTORS)?,
+                create(opener, txn, TOKENS)?,
+                create(opener, txn, PASSAGES)?,
             )))
         })?;
         let (
@@ -97,6 +105,8 @@ impl Databases {
             postings,
             words,
             vectors,
+            tokens,
+            passages,
         ) = created.unwrap_commit();
         Ok(Self {
             meta,
@@ -109,6 +119,8 @@ impl Databases {
             postings,
             words,
             vectors,
+            tokens,
+            passages,
         })
     }
 
@@ -128,6 +140,8 @@ impl Databases {
                 open(opener, txn, POSTINGS)?,
                 open(opener, txn, WORDS)?,
                 open(opener, txn, VECTORS)?,
+                open(opener, txn, TOKENS)?,
+                open(opener, txn, PASSAGES)?,
             )))
         })?;
         let (
@@ -141,9 +155,15 @@ impl Databases {
             Some(postings),
             Some(words),
             Some(vectors),
+            tokens,
+            passages,
         ) = opened.unwrap_commit()
         else {
             return Ok(None);
+        };
+        let (Some(tokens), Some(passages)) = (tokens, passages) else {
+            // A memory of an earlier version, which lacks what was added since.
+            return Self::create(environment, |_, _| Ok(())).map(Some);
         };
         Ok(Some(Self {
             meta,
@@ -156,6 +176,8 @@ impl Databases {
             postings,
             words,
             vectors,
+            tokens,
+            passages,
         }))
     }
 }

@@ -13,7 +13,7 @@ use heed::{Env, EnvOpenOptions, MdbError, RoTxn, RwTxn, WithoutTls};
 use crate::RetrievalError;
 
 pub(super) const DATA_FILE: &str = "data.mdb";
-const MAX_DATABASES: u32 = 16;
+const MAX_DATABASES: u32 = 32;
 const MAX_READERS: u32 = 512;
 /// `ENOSPC` on every system we build for.
 const NO_SPACE: i32 = 28;

@@ -100,10 +100,9 @@ impl Memory {
                 let (done, total) = if turns { (before + done, total) } else { (done, of) };
                 progress(IngestProgress { stage, done, total });
             };
-            let mut missing =
-                self.read(|reading| Missing::find(reading, &conversation.id, &part, self.analyzer()))?;
+            let mut missing = self.read(|reading| Missing::find(reading, &conversation.id, &part, self))?;
             if let Some(embedder) = embedder {
-                missing.embed(embedder, &mut report_progress)?;
+                missing.embed(embedder, self.token_centre(embedder)?, &mut report_progress)?;
             }
             let added = self.inner.environment.write(|txn| {
                 let mut transaction = Transaction::begin(self, txn, &conversation.id, &missing)?;

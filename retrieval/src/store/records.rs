@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use engine_contract::EmbedderInfo;
 
+use crate::text::Telling;
 use crate::{ConversationId, Language, Moment, SessionId, Turn, TurnId};
 
 /// Raised whenever a record, a key or the analysis of text changes.
@@ -113,6 +114,7 @@ pub(crate) struct SessionRecord {
     /// Index in the conversation's speakers.
     pub(crate) speakers: Vec<u32>,
     pub(crate) flags: Vec<TurnFlags>,
+    pub(crate) telling: Vec<Telling>,
 }
 
 impl SessionRecord {
@@ -126,6 +128,7 @@ impl SessionRecord {
             words: Vec::new(),
             speakers: Vec::new(),
             flags: Vec::new(),
+            telling: Vec::new(),
         }
     }
 }

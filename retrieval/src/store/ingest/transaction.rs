@@ -10,8 +10,8 @@ use crate::store::databases::{Databases, id_key, session_key};
 use crate::store::memory::{COUNTERS, get_json, put_json};
 use crate::store::postings::{self, Posting};
 use crate::store::records::{ConversationRecord, Counters, SessionRecord, StoredTurn, TurnFlags};
-use crate::store::{Memory, vectors};
-use crate::text::{Analyzer, asks, token_estimate};
+use crate::store::{Memory, passages, tokens, vectors};
+use crate::text::{Analyzer, Telling, asks, token_estimate};
 use crate::{ConversationId, RetrievalError, Session, Turn};
 
 pub(super) struct Transaction<'a, 't> {
@@ -158,6 +158,7 @@ impl<'a, 't> Transaction<'a, 't> {
         session.words[place] = stems.values().sum();
         session.speakers[place] = self.record.speaker(&turn.speaker);
         session.flags[place] = TurnFlags::new(asks(&turn.text), self.analyzer.has_time_word(&turn.text));
+        session.telling[place] = self.analyzer.telling(&turn.text, session.tokens[place]);
         for (stem, count) in stems {
             self.postings
                 .entry(stem)
@@ -167,9 +168,11 @@ impl<'a, 't> Transaction<'a, 't> {
         self.databases.turns.put(self.txn, &number, turn)?;
         if let Some(dimension) = self.dimension {
             // Found present when the vectors were made, and gone or changed since.
-            let vector = self.missing.turn_vectors.get(turn.id.as_str());
-            let vector = vector.ok_or_else(|| RetrievalError::ChangedMeanwhile)?;
-            vectors::put(self.databases.vectors, self.txn, dimension, (number, vector))?;
+            let known = self.missing.vectors.get(&passage);
+            let known = known.ok_or_else(|| RetrievalError::ChangedMeanwhile)?;
+            vectors::put(self.databases.vectors, self.txn, dimension, (number, &known.text))?;
+            tokens::put(self.databases.tokens, self.txn, (number, &known.tokens))?;
+            passages::put(self.databases.passages, self.txn, (&passage, number))?;
         }
         Ok(())
     }
@@ -208,6 +211,7 @@ impl SessionRecord {
         self.words.push(0);
         self.speakers.push(0);
         self.flags.push(TurnFlags::default());
+        self.telling.push(Telling::default());
     }
 }
 
