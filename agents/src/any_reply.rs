@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 
 use crate::fixture::Notebook;
 use crate::{
-    AgentError, Event, FormEvent, FormStep, Formation, FormationSettings, Machine, Memory, MemoryId, Method,
-    Operation, Outcome, Question, RagSettings, RimeSettings, Settings, Stages, Step,
+    AgentError, Event, FormEvent, FormStep, Formation, FormationSettings, FullContextSettings, Machine,
+    Memory, MemoryId, Method, Operation, Outcome, Question, RagSettings, RimeSettings, Settings, Stages,
+    Step,
 };
 
 /// Draws small numbers from a list of bytes, for ever.
@@ -120,6 +121,7 @@ fn run(machine: &mut dyn Machine, bytes: Vec<u8>) -> (Outcome, usize) {
             Step::Window { turns, .. } => {
                 Event::Windowed(turns.iter().map(|_| dice.turns(&memory)).collect())
             }
+            Step::Read => Event::Read(dice.turns(&memory)),
             Step::Memories { .. } => Event::Memories(dice.memories(&memory)),
             Step::Generate { request, .. } => Event::Generated(dice.reply(&request.constraint)),
             Step::Finished(outcome) => return ((**outcome).clone(), steps),
@@ -194,6 +196,10 @@ proptest! {
     ) {
         let (outcome, steps) =
             run(&mut *start(&Method::Rag(RagSettings { abstain, candidate_tokens: tokens, ..RagSettings::default() })), bytes.clone());
+        consistent(&outcome);
+        prop_assert!(steps <= 3, "{steps} steps");
+        let whole = FullContextSettings { truncate: verify, turn_tokens: tokens, abstain, ..FullContextSettings::default() };
+        let (outcome, steps) = run(&mut *start(&Method::FullContext(whole)), bytes.clone());
         consistent(&outcome);
         prop_assert!(steps <= 3, "{steps} steps");
         let settings =

@@ -276,6 +276,7 @@ impl<'a> Run<'_, 'a> {
                     .map(|key| open.recall.window(&key.conversation, &key.turn, *each_side))
                     .collect::<Result<_, RetrievalError>>()
                     .map(Event::Windowed),
+                Step::Read => open.recall.turns().map(Event::Read),
                 Step::Memories { text, limit } => match self.driver.memories {
                     Some(bank) => bank.similar_memories(text, *limit).map(Event::Memories),
                     None => return self.fail(index, AgentError::NoMemories),

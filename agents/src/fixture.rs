@@ -118,6 +118,10 @@ impl Recall for Notebook {
         Ok(hits)
     }
 
+    fn turns(&self) -> Result<Vec<TurnRecord>, RetrievalError> {
+        Ok(self.turns.clone())
+    }
+
     fn window(
         &self,
         conversation: &ConversationId,

@@ -55,6 +55,6 @@ pub use rime::{
     FormEvent, FormProgress, FormStep, Formation, FormationSettings, Formed, Memory, MemoryBank, MemoryId,
     Operation, Rime, RimeSettings, SessionKey, form,
 };
-pub use settings::{RagSettings, Settings, Stages};
+pub use settings::{FullContextSettings, RagSettings, Settings, Stages};
 pub use time_words::{TimeNote, annotate, long_date};
 pub use trace::{End, TRACE_VERSION, Trace, TraceStep, replay};

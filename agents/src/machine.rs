@@ -86,6 +86,8 @@ pub enum Step {
         /// Turns before and after each.
         each_side: usize,
     },
+    /// Read every turn of the memory.
+    Read,
     /// Look for memories.
     Memories {
         /// What they should be near to.
@@ -109,6 +111,7 @@ impl Step {
         match self {
             Self::Search { .. } => "search results",
             Self::Window { .. } => "windows",
+            Self::Read => "all turns",
             Self::Memories { .. } => "memories",
             Self::Generate { .. } => "a generation",
             Self::Finished(_) => "nothing, it has finished",
@@ -124,6 +127,8 @@ pub enum Event {
     Searched(Vec<Vec<Hit>>),
     /// One window per turn, in the order of the conversation.
     Windowed(Vec<Vec<TurnRecord>>),
+    /// Every turn, in the order in which they were said.
+    Read(Vec<TurnRecord>),
     /// Memories, best first.
     Memories(Vec<Memory>),
     /// The model's reply.
@@ -135,6 +140,7 @@ impl Event {
         match self {
             Self::Searched(_) => "search results",
             Self::Windowed(_) => "windows",
+            Self::Read(_) => "all turns",
             Self::Memories(_) => "memories",
             Self::Generated(_) => "a generation",
         }
@@ -208,6 +214,13 @@ pub enum Note {
     Compacted {
         /// Iterations shown with their queries only, from the first.
         iterations: usize,
+    },
+    /// The memory does not fit the prompt: only its newest turns are shown.
+    Truncated {
+        /// Turns shown.
+        shown: usize,
+        /// Turns there are.
+        of: usize,
     },
     /// Relative time words that were resolved for the prompt.
     TimeWords {

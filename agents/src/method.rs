@@ -3,7 +3,10 @@
 use retrieval::Card;
 use serde::{Deserialize, Serialize};
 
-use crate::{AgentError, Machine, Memcot, Question, Rag, RagSettings, Rime, RimeSettings, Settings};
+use crate::{
+    AgentError, FullContextSettings, Machine, Memcot, Question, Rag, RagSettings, Rime, RimeSettings,
+    Settings,
+};
 
 /// A loop and its settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -13,6 +16,9 @@ pub enum Method {
     Memcot(Settings),
     /// One search, one call.
     Rag(RagSettings),
+    /// The whole conversation, one call.
+    #[serde(rename = "full-context")]
+    FullContext(FullContextSettings),
     /// Memories first, source turns where they are silent.
     Rime(RimeSettings),
 }
@@ -26,6 +32,7 @@ impl Method {
         Ok(match self {
             Self::Memcot(settings) => Box::new(Memcot::new(question, settings.clone(), card)?),
             Self::Rag(settings) => Box::new(Rag::new(question, settings, card)?),
+            Self::FullContext(settings) => Box::new(Rag::over_everything(question, settings, card)?),
             Self::Rime(settings) => Box::new(Rime::new(question, settings.clone(), card)?),
         })
     }

@@ -4,6 +4,8 @@ use engine_contract::Usage;
 use retrieval::TurnRecord;
 use serde::{Deserialize, Serialize};
 
+use crate::TurnKey;
+
 /// An answer with its proof and its price.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
@@ -15,6 +17,9 @@ pub struct Outcome {
     pub evidence: Vec<TurnRecord>,
     /// Every turn that was accepted on the way, in the order in which it was accepted.
     pub accepted: Vec<TurnRecord>,
+    /// The turns that stood in the last prompt, in its order: what the answer was written from.
+    #[serde(default)]
+    pub shown: Vec<TurnKey>,
     /// Rounds of search, at least 1.
     pub iterations: usize,
     /// Tokens and time of all model calls together.

@@ -1,23 +1,27 @@
-//! Plain retrieval, the baseline: one search, one call over the best turns.
+//! The baselines of one call: over the best turns of one search, or over every turn there is.
 
 use engine_contract::Generation;
-use retrieval::{Card, Hit, SearchRequest};
+use retrieval::{Card, Hit, SearchRequest, TurnRecord};
 
 use crate::excerpts::{in_order, within_budget};
 use crate::machine::Note;
 use crate::memcot::respond::{self, Answer};
 use crate::memcot::state::State;
-use crate::{AgentError, Event, Machine, Outcome, Question, RagSettings, Settings, Stage, Step};
+use crate::{
+    AgentError, Event, FullContextSettings, Machine, Outcome, Question, RagSettings, Settings, Stage, Step,
+};
 
 /// Where the baseline stands.
 #[derive(Debug)]
 enum Phase {
     Search,
+    /// Turns are cut to this many estimated tokens, newest first; `None` shows all.
+    Read(Option<usize>),
     Respond,
     Done(Box<Outcome>),
 }
 
-/// Plain retrieval for one question.
+/// One call for one question.
 #[derive(Debug)]
 pub struct Rag {
     state: State,
@@ -49,10 +53,49 @@ impl Rag {
         })
     }
 
+    /// The whole conversation in one prompt, before it is read.
+    ///
+    /// # Errors
+    /// [`AgentError::InvalidSetting`] and [`AgentError::EmptyQuestion`].
+    pub fn over_everything(
+        question: Question,
+        settings: &FullContextSettings,
+        card: Card,
+    ) -> Result<Self, AgentError> {
+        settings.validate()?;
+        let as_rag = RagSettings {
+            abstain: settings.abstain,
+            time_words: settings.time_words,
+            ..RagSettings::default()
+        };
+        Ok(Self {
+            phase: Phase::Read(settings.truncate.then_some(settings.turn_tokens)),
+            ..Self::new(question, &as_rag, card)?
+        })
+    }
+
+    fn read(&mut self, mut turns: Vec<TurnRecord>, budget: Option<usize>) {
+        if let Some(tokens) = budget {
+            let of = turns.len();
+            turns.reverse();
+            turns = within_budget(turns, tokens);
+            turns.reverse();
+            if turns.len() < of {
+                let shown = turns.len();
+                self.state.notes.push(Note::Truncated { shown, of });
+            }
+        }
+        self.ask(turns);
+    }
+
     fn searched(&mut self, lists: Vec<Vec<Hit>>) {
         let found = lists.into_iter().flatten().map(|hit| hit.turn).collect();
         let mut turns = within_budget(found, self.state.settings.candidate_tokens);
         in_order(&mut turns);
+        self.ask(turns);
+    }
+
+    fn ask(&mut self, turns: Vec<TurnRecord>) {
         if turns.is_empty() {
             self.state.notes.push(Note::Skipped {
                 stage: Stage::Respond,
@@ -111,6 +154,7 @@ impl Machine for Rag {
                     retriever: self.state.settings.retriever,
                 }],
             },
+            Phase::Read(_) => Step::Read,
             Phase::Respond => Step::Generate {
                 stage: Stage::Respond,
                 request: Box::new(respond::prompt(&self.state)),
@@ -122,8 +166,9 @@ impl Machine for Rag {
     fn on_event(&mut self, event: Event) -> Result<(), AgentError> {
         match (&self.phase, event) {
             (Phase::Search, Event::Searched(lists)) => self.searched(lists),
+            (&Phase::Read(budget), Event::Read(turns)) => self.read(turns, budget),
             (Phase::Respond, Event::Generated(generation)) => self.responded(&generation),
-            (Phase::Search | Phase::Respond | Phase::Done(_), event) => {
+            (Phase::Search | Phase::Read(_) | Phase::Respond | Phase::Done(_), event) => {
                 return Err(AgentError::UnexpectedEvent {
                     expected: self.next_step().name(),
                     received: event.name(),

@@ -158,6 +158,41 @@ impl RagSettings {
     }
 }
 
+/// Settings of the whole conversation in one prompt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct FullContextSettings {
+    /// Show only the newest turns where all do not fit; otherwise the engine refuses the prompt with both numbers.
+    pub truncate: bool,
+    /// How many tokens, estimated at four bytes each, the turns may have when they are truncated; 1 or more.
+    pub turn_tokens: usize,
+    /// Whether "not in the conversation" may be the answer.
+    pub abstain: bool,
+    /// Whether relative time words carry their dates in prompts.
+    pub time_words: bool,
+}
+
+impl Default for FullContextSettings {
+    fn default() -> Self {
+        Self {
+            truncate: false,
+            turn_tokens: 31_000,
+            abstain: true,
+            time_words: true,
+        }
+    }
+}
+
+impl FullContextSettings {
+    /// Checks every value.
+    ///
+    /// # Errors
+    /// [`AgentError::InvalidSetting`] names the first bad one.
+    pub fn validate(&self) -> Result<(), AgentError> {
+        in_range("turn_tokens", self.turn_tokens, 1, 10_000_000, "1 to 10000000")
+    }
+}
+
 pub(crate) fn in_range(
     field: &'static str,
     value: usize,

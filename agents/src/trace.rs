@@ -143,8 +143,11 @@ pub fn replay(trace: &Trace) -> Result<Outcome, AgentError> {
     };
     let mut outcome = match trace.resume()?.next_step() {
         Step::Finished(outcome) => *outcome,
-        step
-        @ (Step::Search { .. } | Step::Window { .. } | Step::Memories { .. } | Step::Generate { .. }) => {
+        step @ (Step::Search { .. }
+        | Step::Window { .. }
+        | Step::Read
+        | Step::Memories { .. }
+        | Step::Generate { .. }) => {
             return Err(diverged("the end".into(), described(&step)));
         }
     };
@@ -166,6 +169,7 @@ fn described(step: &Step) -> String {
             )
         }
         Step::Window { turns, each_side } => format!("windows of {each_side} around {} turns", turns.len()),
+        Step::Read => "every turn".into(),
         Step::Memories { text, limit } => format!("{limit} memories near {text:?}"),
         Step::Generate { stage, .. } => format!("a generation for {stage:?}"),
         Step::Finished(outcome) => format!("the end with {:?}", outcome.answer),

@@ -30,6 +30,7 @@ use crate::RetrievalError;
 
 pub use intake::{DateOrder, ReadOptions, ReadReport, Skipped};
 pub use jsonl::write_jsonl;
+pub(crate) use jsonl::{first_line, read_records, records};
 pub use moment::{Moment, Zone};
 pub use read::{Format, for_each_conversation, read_conversations, recognise};
 

@@ -43,5 +43,8 @@ pub use conversation::{
 pub use error::RetrievalError;
 pub use recall::{Card, Hit, Recall, Retriever, SearchRequest, TurnRecord};
 pub use search::{Fusion, LateInteraction, Neighbours, RankingConfig, Searcher, Vocabulary};
-pub use store::{ConversationSummary, IngestProgress, IngestReport, IngestStage, Memory, MemorySettings};
+pub use store::{
+    CheckReport, ConversationSummary, Deletion, Finding, IngestProgress, IngestReport, IngestStage, Memory,
+    MemorySettings, Stats, Table, export_embedder, namespace_folder, namespaces,
+};
 pub use text::Language;

@@ -89,6 +89,12 @@ pub trait Recall: Send + Sync {
     /// When the store cannot be read or the query cannot be embedded.
     fn search(&self, request: &SearchRequest) -> Result<Vec<Hit>, RetrievalError>;
 
+    /// Every turn in reach, in the order in which they were said: by conversation, session and position.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    fn turns(&self) -> Result<Vec<TurnRecord>, RetrievalError>;
+
     /// The turn itself and at most `each_side` turns before and after it inside its session, in the order of the
     /// conversation.
     ///

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -51,30 +52,181 @@ fn a_run_goes_on_and_its_predictions_score_the_same() {
     fixture::models();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (memory, out) = (folder.path().join("memory"), folder.path().join("run"));
-    let json = folder.path().join("scores.json");
-    let run = |sample: &str| {
-        let mut command = eval(&memory, &["--method", "rag", "--sample", sample]);
-        command.arg("--out").arg(&out).arg("--json").arg(&json);
-        fixture::ok(&mut command);
-        read(&json)
+    let rag = |more: &[&str]| {
+        let mut command = eval(&memory, &["--method", "rag", "--sample", "2"]);
+        command.arg("--out").arg(&out).args(more);
+        command
     };
-    let first = run("2");
+    fixture::ok(&mut rag(&["--judge", "strict"]));
+    let first = read(&out.join("report.json"));
+    let run = &first["variants"][0];
     assert_eq!(
-        (&first["price"]["questions"], &first["scores"]["overall"]["n"]),
+        (&run["cost"]["priced"], &run["table"]["overall"]["n"]),
         (&2.into(), &2.into())
     );
-    let again = run("2");
-    assert_eq!(again["price"]["questions"], 0, "both were answered already");
-    assert_eq!(again["scores"], first["scores"]);
+    assert!(run["cost"]["seconds_per_question"].as_f64().expect("a time") > 0.0);
+    assert!(
+        run["table"]["overall"]["cells"]["judge_strict"]["mean"].is_number(),
+        "{run}"
+    );
+    assert!(
+        first["agreements"][0]["n"].as_u64().expect("a count") >= 15,
+        "{first}"
+    );
+    for name in ["report.html", "report.md"] {
+        let text = fs::read_to_string(out.join(name)).expect("the report is there");
+        assert!(text.contains("rag with qwen2.5-coder-0.5b"), "{name}: {text}");
+    }
+
+    let line = fixture::refused(&mut rag(&[]));
+    assert!(
+        line.contains("holds a run already") && line.contains("--resume"),
+        "{line}"
+    );
+    let line = fixture::refused(&mut rag(&["--resume", "--set", "K=3"]));
+    assert!(line.contains("method.rag.top_k = 10, now it is 3"), "{line}");
+    fixture::ok(&mut rag(&["--resume", "--judge", "strict"]));
+    let again = read(&out.join("report.json"));
+    assert_eq!(again["variants"][0]["table"], run["table"]);
+    let sessions = fs::read_to_string(out.join("sessions.jsonl")).expect("the sessions are there");
+    assert_eq!(sessions.lines().count(), 1, "nothing was asked again");
 
     let scored = folder.path().join("again.json");
     let mut score = fixture::mneme();
     score.args(["eval", "score"]).arg(out.join("predictions.jsonl"));
     score.args(["--data", fixture::QUESTIONS, "--json"]).arg(&scored);
     fixture::ok(&mut score);
-    assert_eq!(read(&scored)["overall"], first["scores"]["overall"]);
+    let overall = &read(&scored)["overall"];
+    assert_eq!(
+        overall["f1_locomo"],
+        run["table"]["overall"]["cells"]["f1_locomo"]["mean"]
+    );
+    let keys = ["id", "f1_locomo", "f1_set", "bleu1"];
+    assert!(
+        keys.iter()
+            .all(|key| read(&scored)["questions"][0].get(key).is_some())
+    );
+}
 
-    let mut other = eval(&memory, &["--method", "memcot", "--sample", "2"]);
-    let line = fixture::refused(other.arg("--out").arg(&out));
-    assert!(line.contains("run.json") && line.contains("--out"), "{line}");
+#[test]
+fn a_killed_run_ends_as_one_that_was_left_alone() {
+    fixture::models();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let memory = folder.path().join("memory");
+    let run = |out: &str| {
+        let mut command = eval(
+            &memory,
+            &["--method", "rag", "--sample", "6", "--concurrency", "1"],
+        );
+        command.arg("--out").arg(folder.path().join(out));
+        command
+    };
+    fixture::ok(&mut run("whole"));
+    let mut killed = run("killed").spawn().expect("mneme starts");
+    let lines = folder.path().join("killed/predictions.jsonl");
+    let answered = || fs::read_to_string(&lines).map_or(0, |text| text.lines().count());
+    let started = Instant::now();
+    while answered() == 0 && started.elapsed() < Duration::from_secs(120) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    killed.kill().expect("it runs");
+    killed.wait().expect("it ends");
+    let kept = answered();
+    assert!((1..6).contains(&kept), "{kept} of 6 answers when it was killed");
+    fixture::ok(run("killed").arg("--resume"));
+    let answers = |out: &str| {
+        let text = fs::read_to_string(folder.path().join(out).join("predictions.jsonl")).expect("answers");
+        let pair = |line: &str| {
+            let answer: Value = serde_json::from_str(line).expect("a line of JSON");
+            (answer["id"].to_string(), answer["prediction"].to_string())
+        };
+        text.lines().map(pair).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        answers("killed"),
+        answers("whole"),
+        "greedy answers do not depend on the kill"
+    );
+}
+
+#[test]
+fn a_sweep_runs_every_value_once_and_runs_can_be_compared() {
+    fixture::models();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (memory, out) = (folder.path().join("memory"), folder.path().join("run"));
+    let sweep = [
+        "--method",
+        "rag",
+        "--sample",
+        "2",
+        "--stratify",
+        "--sweep",
+        "K=2,10",
+    ];
+    fixture::ok(eval(&memory, &sweep).arg("--out").arg(&out));
+    let report = read(&out.join("report.json"));
+    let names: Vec<&str> = report["variants"]
+        .as_array()
+        .expect("runs")
+        .iter()
+        .filter_map(|run| run["name"].as_str())
+        .collect();
+    assert_eq!(names, ["rag", "K=2", "K=10"]);
+    assert_eq!(
+        report["axes"][0]["points"],
+        serde_json::json!([[2.0, 1], [10.0, 2]])
+    );
+    assert!(!out.join("runs/K=10").exists(), "the run itself has K=10 already");
+
+    let compare = |first: &Path, second: &Path| {
+        let mut command = fixture::mneme();
+        command
+            .args(["eval", "compare"])
+            .arg(first)
+            .arg(second)
+            .args(["--data", fixture::QUESTIONS]);
+        command
+    };
+    let output = fixture::ok(&mut compare(&out, &out.join("runs/K=2")));
+    let text = String::from_utf8(output.stdout).expect("text");
+    assert!(
+        text.contains("2 questions in both") && text.contains("questions flipped by f1_locomo"),
+        "{text}"
+    );
+    let line = fixture::refused(&mut compare(&out, &memory));
+    assert!(line.contains("is no run"), "{line}");
+}
+
+#[test]
+fn what_cannot_be_run_or_scored_is_refused_with_the_remedy() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let memory = folder.path().join("memory");
+    for method in ["rime", "direct"] {
+        let line = fixture::refused(&mut eval(&memory, &["--method", method]));
+        assert!(
+            line.contains("formed memories") && line.contains("use memcot, rag or full-context"),
+            "{line}"
+        );
+    }
+    let line = fixture::refused(&mut eval(&memory, &["--method", "rag", "--set", "depth=3"]));
+    assert!(line.contains("no setting depth; it has top_k"), "{line}");
+    let line = fixture::refused(&mut eval(&memory, &["--method", "rag", "--categories", "6"]));
+    assert!(line.contains("--categories has 6"), "{line}");
+
+    let file = folder.path().join("predictions.jsonl");
+    let refused = |text: &str| {
+        fs::write(&file, text).expect("a file");
+        let mut score = fixture::mneme();
+        score
+            .args(["eval", "score", "--complete"])
+            .arg(&file)
+            .args(["--data", fixture::QUESTIONS]);
+        fixture::refused(&mut score)
+    };
+    let line = "{\"id\": \"q1\", \"prediction\": \"x\"}\n";
+    assert!(refused(&line.replace("\"x\"", "2022")).contains("must be text, received 2022"));
+    assert!(refused(&line.replace("q1", "q999")).contains("no question of the data set"));
+    assert!(refused(&line.repeat(2)).contains("occurs twice"));
+    assert!(refused(line).contains("83 of 84 questions have no prediction"));
+    assert!(refused("").contains("84 of 84 questions have no prediction"));
 }

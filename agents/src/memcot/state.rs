@@ -202,6 +202,7 @@ impl State {
             answer: answer.unwrap_or_else(|| Outcome::NOT_FOUND.into()),
             evidence: cited,
             accepted: self.evidence(),
+            shown: self.shown.iter().map(TurnKey::of).collect(),
             iterations: self.iteration,
             usage: self.usage,
             seconds: 0.0,

@@ -78,6 +78,13 @@ impl Dataset {
         Ok(Self { questions })
     }
 
+    /// The same questions, each changed by `change`, which keeps its id.
+    pub(crate) fn map(&self, change: impl Fn(&Question) -> Question) -> Self {
+        Self {
+            questions: self.questions.iter().map(change).collect(),
+        }
+    }
+
     /// The questions in the order of the file.
     #[must_use]
     pub fn questions(&self) -> &[Question] {

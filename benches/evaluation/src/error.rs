@@ -97,4 +97,82 @@ pub enum EvaluationError {
         /// Values of the second method.
         right: usize,
     },
+    /// A file is not a LongMemEval array.
+    #[error(
+        "{name} is not a LongMemEval file: expected an array of questions with their histories; {source}"
+    )]
+    Histories {
+        /// The file or what stands for it.
+        name: String,
+        /// Where the parser stopped.
+        source: serde_json::Error,
+    },
+    /// Two runs have no question in common.
+    #[error("the two runs have no question in common; compare runs on the same data set and sample")]
+    NothingInCommon,
+    /// Somebody's prediction file does not fit the data set.
+    #[error("{name}: {problem}")]
+    Import {
+        /// The file or what stands for it.
+        name: String,
+        /// What is wrong and what was expected.
+        problem: String,
+    },
+    /// A file of label errors cannot be laid over the data set.
+    #[error(
+        "{name}: {problem}; expected [{{\"question_id\": \"locomo_0_qa1\", \"error_type\": …, \"correct_answer\": …}}]"
+    )]
+    Audit {
+        /// The file or what stands for it.
+        name: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// A file cannot be written.
+    #[error("cannot write {}: {source}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A folder that should begin a run holds one.
+    #[error("{} holds a run already; go on with it by --resume, or choose another --out", path.display())]
+    RunExists {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A run would go on with another setting than it began with.
+    #[error(
+        "{} began with {setting} = {before}, now it is {now}; give the same settings, or choose another --out",
+        path.display()
+    )]
+    ChangedSetting {
+        /// The run's description.
+        path: PathBuf,
+        /// Which setting.
+        setting: String,
+        /// Its value then.
+        before: String,
+        /// Its value now.
+        now: String,
+    },
+    /// A folder holds no run.
+    #[error("{} is no run: {problem}; give a folder that was written by --out", path.display())]
+    NotARun {
+        /// The folder.
+        path: PathBuf,
+        /// What is missing or wrong.
+        problem: String,
+    },
+    /// A judge gave no label.
+    #[error("the judge {judge} with {rules} rules failed: {reason}")]
+    Judge {
+        /// Name of the judging model.
+        judge: String,
+        /// Its rules.
+        rules: &'static str,
+        /// What happened.
+        reason: String,
+    },
 }

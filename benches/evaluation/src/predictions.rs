@@ -30,7 +30,7 @@ pub fn read_predictions(path: &Path) -> Result<Vec<Prediction>, EvaluationError>
 }
 
 /// Reads predictions from the `text` of a JSONL file; `name` stands for the file in errors. Empty lines and other
-/// fields than `id` and `prediction` are passed over.
+/// fields than `id` and `prediction` are passed over; LongMemEval's `question_id` and `hypothesis` stand for the two.
 ///
 /// # Errors
 /// When a line is no JSON object, lacks one of the two fields, has another type than text in one, or repeats an id.
@@ -48,8 +48,12 @@ pub fn parse_predictions(text: &str, name: &str) -> Result<Vec<Prediction>, Eval
             problem,
         };
         let object: Value = serde_json::from_str(line).map_err(|error| wrong(error.to_string()))?;
-        let id = string(&object, "id").map_err(wrong)?;
-        let text = string(&object, "prediction").map_err(wrong)?;
+        let (id, text) = if object.get("hypothesis").is_some() {
+            (string(&object, "question_id"), string(&object, "hypothesis"))
+        } else {
+            (string(&object, "id"), string(&object, "prediction"))
+        };
+        let (id, text) = (id.map_err(wrong)?, text.map_err(wrong)?);
         if !seen.insert(id.clone()) {
             return Err(EvaluationError::DuplicateId {
                 name: name.to_owned(),

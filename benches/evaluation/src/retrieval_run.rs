@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use retrieval::{Recall, RetrievalError, Retriever, SearchRequest, TurnRecord};
+use retrieval::{Hit, Recall, RetrievalError, Retriever, SearchRequest, TurnRecord};
 use serde::Serialize;
 
-use crate::{Category, Question, evidence_recall};
+use crate::{Question, evidence_recall};
 
 /// Turns asked for per question: enough to fill the largest token budget.
 const LIMIT: usize = 200;
@@ -49,8 +49,8 @@ pub struct RetrievalReport {
 }
 
 /// What one question adds to the means.
-struct Measured {
-    category: Category,
+pub(crate) struct Measured {
+    group: &'static str,
     values: Vec<(Column, String, f64)>,
 }
 
@@ -81,43 +81,59 @@ pub fn evaluate_retrieval<'a>(
         if question.repaired_evidence.is_empty() {
             without_evidence += 1;
         } else {
-            measured.push(measure(question, retriever, recall_of(question))?);
+            let recall = recall_of(question);
+            let hits = search(&question.text, LIMIT, retriever, recall)?;
+            let evidence = (&*question.evidence, &*question.repaired_evidence);
+            measured.push(measure(question.category.name(), evidence, &hits, recall)?);
         }
     }
-    let all: Vec<&Measured> = measured.iter().collect();
-    let by_category = Category::ALL.into_iter().filter_map(|category| {
-        let some: Vec<&Measured> = measured.iter().filter(|m| m.category == category).collect();
-        (!some.is_empty()).then(|| (category.name(), table(&some)))
-    });
+    let (all, by_category) = tables(&measured);
     Ok(RetrievalReport {
-        all: table(&all),
-        by_category: by_category.collect(),
+        all,
+        by_category,
         without_evidence,
         seconds: started.elapsed().as_secs_f64(),
     })
 }
 
-fn measure(
-    question: &Question,
+/// Means over all and over each group.
+pub(crate) fn tables(measured: &[Measured]) -> (RecallTable, BTreeMap<&'static str, RecallTable>) {
+    let mut groups: BTreeMap<&'static str, Vec<&Measured>> = BTreeMap::new();
+    for one in measured {
+        groups.entry(one.group).or_default().push(one);
+    }
+    let all: Vec<&Measured> = measured.iter().collect();
+    let by_group = groups.into_iter().map(|(name, some)| (name, table(&some)));
+    (table(&all), by_group.collect())
+}
+
+pub(crate) fn search(
+    text: &str,
+    limit: usize,
     retriever: Retriever,
     recall: &dyn Recall,
-) -> Result<Measured, RetrievalError> {
-    let hits = recall.search(&SearchRequest {
-        query: question.text.clone(),
-        limit: LIMIT,
+) -> Result<Vec<Hit>, RetrievalError> {
+    recall.search(&SearchRequest {
+        query: text.to_owned(),
+        limit,
         retriever,
-    })?;
+    })
+}
+
+/// `evidence` as the file spells it, and mended.
+pub(crate) fn measure(
+    group: &'static str,
+    (strict, repaired): (&[String], &[String]),
+    hits: &[Hit],
+    recall: &dyn Recall,
+) -> Result<Measured, RetrievalError> {
     let share = |evidence: &[String], ids: &[&str]| evidence_recall(evidence, ids).unwrap_or(0.0);
     let ids: Vec<&str> = hits.iter().map(|hit| hit.turn.id.as_str()).collect();
     let mut values = Vec::new();
     for rank in RANKS {
         let first = &ids[..rank.min(ids.len())];
-        values.push((
-            Column::Recall,
-            rank.to_string(),
-            share(&question.repaired_evidence, first),
-        ));
-        values.push((Column::Strict, rank.to_string(), share(&question.evidence, first)));
+        values.push((Column::Recall, rank.to_string(), share(repaired, first)));
+        values.push((Column::Strict, rank.to_string(), share(strict, first)));
         let tokens: f64 = hits.iter().take(rank).map(|hit| tokens(&hit.turn)).sum();
         values.push((Column::Tokens, rank.to_string(), tokens));
     }
@@ -128,11 +144,7 @@ fn measure(
             left >= 0.0
         });
         let fitting = &ids[..fitting.count()];
-        values.push((
-            Column::AtTokens,
-            budget.to_string(),
-            share(&question.repaired_evidence, fitting),
-        ));
+        values.push((Column::AtTokens, budget.to_string(), share(repaired, fitting)));
     }
     let mut widened: BTreeMap<u32, (String, f64)> = BTreeMap::new();
     for hit in hits.iter().take(WINDOW.0) {
@@ -142,20 +154,13 @@ fn measure(
         }
     }
     let widened_ids: Vec<&str> = widened.values().map(|(id, _)| id.as_str()).collect();
-    values.push((
-        Column::Window,
-        String::new(),
-        share(&question.repaired_evidence, &widened_ids),
-    ));
+    values.push((Column::Window, String::new(), share(repaired, &widened_ids)));
     values.push((
         Column::Tokens,
         "window".into(),
         widened.values().map(|(_, tokens)| tokens).sum(),
     ));
-    Ok(Measured {
-        category: question.category,
-        values,
-    })
+    Ok(Measured { group, values })
 }
 
 /// A quarter of the characters of `Speaker: text [shares caption]`, as in the published measurements.
@@ -206,6 +211,7 @@ mod tests {
     use retrieval::{Card, ConversationId, Hit, SessionId, TurnId};
 
     use super::*;
+    use crate::Category;
 
     /// 60 turns of one session, found in the order of the conversation, 100 tokens each.
     struct Ordered;
@@ -231,6 +237,10 @@ mod tests {
         fn search(&self, request: &SearchRequest) -> Result<Vec<Hit>, RetrievalError> {
             let turns = (0..60u32).map(turn).take(request.limit);
             Ok(turns.map(|turn| Hit { turn, score: 1.0 }).collect())
+        }
+
+        fn turns(&self) -> Result<Vec<TurnRecord>, RetrievalError> {
+            Ok((0..60u32).map(turn).collect())
         }
 
         fn window(

@@ -206,13 +206,10 @@ impl Message {
         }
         let mut texts: Vec<&str> = self.content.text.as_deref().into_iter().collect();
         for part in &self.content.parts {
-            match part {
-                Value::String(text) => texts.push(text),
-                // A transcription has text; pictures and sounds have none.
-                part => match part.get("text").and_then(Value::as_str) {
-                    Some(text) => texts.push(text),
-                    None => intake.skip("attachments", &id),
-                },
+            // A transcription has text; pictures and sounds have none.
+            match part.as_str().or_else(|| part.get("text")?.as_str()) {
+                Some(text) => texts.push(text),
+                None => intake.skip("attachments", &id),
             }
         }
         texts.retain(|text| !text.trim().is_empty());

@@ -181,8 +181,7 @@ pub(super) fn for_each_record<T: DeserializeOwned>(
         });
     }
     // A stream of objects is what JSON lines are, and also one object over many lines.
-    let mut records = serde_json::Deserializer::from_reader(reader).into_iter();
-    while let Some(record) = records.next() {
+    for record in serde_json::Deserializer::from_reader(reader).into_iter() {
         number += 1;
         each(number, record.map_err(|error| source.malformed(&error))?)?;
     }

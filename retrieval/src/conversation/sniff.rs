@@ -44,7 +44,7 @@ pub(super) fn sniff(container: &mut Container, index: usize) -> Result<Format, R
 /// The format of a record with these keys, or what they look like.
 fn by_keys(keys: &Keys) -> Result<Format, String> {
     let all = |names: &[&str]| names.iter().all(|name| keys.has(name));
-    if keys.has("mneme") || keys.has("turn") || keys.has("session") {
+    if !keys.has("mneme_export") && (keys.has("mneme") || keys.has("turn") || keys.has("session")) {
         return Ok(Format::Jsonl);
     }
     // The first whose keys are all there.
@@ -60,7 +60,11 @@ fn by_keys(keys: &Keys) -> Result<Format, String> {
         (&["type", "id", "messages"], Format::Telegram),
         (&["messages"], Format::OpenAi),
     ];
-    let hints: [(&[&str], &str); 4] = [
+    let hints: [(&[&str], &str); 5] = [
+        (
+            &["mneme_export"],
+            "an export of a memory; `mneme memory import` reads it",
+        ),
         (
             &["participants", "messages"],
             "a Facebook or Instagram chat, which is not read",

@@ -219,6 +219,17 @@ impl Recall for Searcher {
         })
     }
 
+    fn turns(&self) -> Result<Vec<TurnRecord>, RetrievalError> {
+        if let Some(id) = &self.within {
+            return self.memory.turns(id);
+        }
+        let mut turns = Vec::new();
+        for conversation in self.memory.conversations()? {
+            turns.extend(self.memory.turns(&conversation.id)?);
+        }
+        Ok(turns)
+    }
+
     fn window(
         &self,
         conversation: &ConversationId,

@@ -2,7 +2,7 @@
 //!
 //! | name | key | value |
 //! | --- | --- | --- |
-//! | `meta` | `header`, `counters` | JSON |
+//! | `meta` | `header`, `counters`, and while a reindexing is under way `reindex` | JSON |
 //! | `conversations` | conversation number | [`ConversationRecord`] |
 //! | `conversation_ids` | id | conversation number |
 //! | `sessions` | conversation number, session number | [`SessionRecord`] |
@@ -11,8 +11,9 @@
 //! | `turn_ids` | conversation number, id | turn number |
 //! | `postings` | stem, 0, conversation number, first turn number | see [`super::postings`] |
 //! | `words` | word | see [`super::wordvectors`] |
-//! | `vectors` | arroy's own; index 0, item = turn number | arroy's own |
-//! | `tokens` | turn number | see [`super::tokens`] |
+//! | `staged_words` | word | as `words`, for the embedder of a reindexing that is under way |
+//! | `vectors` | arroy's own; index 0 or 1 as the header says, item = turn number | arroy's own |
+//! | `tokens` | index as for `vectors`, turn number | see [`super::tokens`] |
 //! | `passages` | hash of a passage | number of a turn that had it, see [`super::passages`] |
 //!
 //! Numbers are `u32`, big endian in keys, so that LMDB's byte order is the order of numbers. Turn numbers are unique
@@ -25,6 +26,7 @@ use heed::{CommitOrAbort, Database, DatabaseOpener, RoTxn, RwTxn, WithoutTls};
 
 use super::environment::Environment;
 use super::records::{ConversationRecord, SessionRecord, StoredTurn};
+use super::stats::Table;
 use crate::RetrievalError;
 
 const META: &str = "meta";
@@ -36,6 +38,7 @@ const TURNS: &str = "turns";
 const TURN_IDS: &str = "turn_ids";
 const POSTINGS: &str = "postings";
 const WORDS: &str = "words";
+const STAGED_WORDS: &str = "staged_words";
 const VECTORS: &str = "vectors";
 const TOKENS: &str = "tokens";
 const PASSAGES: &str = "passages";
@@ -53,8 +56,9 @@ pub(crate) struct Databases {
     pub(crate) turn_ids: Database<'static, Bytes, U32<BE>>,
     pub(crate) postings: Database<'static, Bytes, Bytes>,
     pub(crate) words: Database<'static, Str, Bytes>,
+    pub(super) staged_words: Database<'static, Str, Bytes>,
     pub(crate) vectors: VectorDatabase,
-    pub(crate) tokens: Database<'static, U32<BE>, Bytes>,
+    pub(crate) tokens: Database<'static, U64<BE>, Bytes>,
     pub(crate) passages: Database<'static, U64<BE>, U32<BE>>,
 }
 
@@ -89,9 +93,9 @@ impl Databases {
                 create(opener, txn, TURN_IDS)?,
                 create(opener, txn, POSTINGS)?,
                 create(opener, txn, WORDS)?,
+                create(opener, txn, STAGED_WORDS)?,
                 create(opener, txn, VECTORS)?,
-                create(opener, txn, TOKENS)?,
-                create(opener, txn, PASSAGES)?,
+                (create(opener, txn, TOKENS)?, create(opener, txn, PASSAGES)?),
             )))
         })?;
         let (
@@ -104,9 +108,9 @@ impl Databases {
             turn_ids,
             postings,
             words,
+            staged_words,
             vectors,
-            tokens,
-            passages,
+            (tokens, passages),
         ) = created.unwrap_commit();
         Ok(Self {
             meta,
@@ -118,13 +122,14 @@ impl Databases {
             turn_ids,
             postings,
             words,
+            staged_words,
             vectors,
             tokens,
             passages,
         })
     }
 
-    /// Opens what a memory must have; `None` where a database is missing.
+    /// Opens what a memory must have; `None` where a database is missing. What format 1 did not have is created.
     pub(super) fn open(environment: &Environment) -> Result<Option<Self>, RetrievalError> {
         let env = environment.env();
         let txn = env.read_txn()?;
@@ -139,9 +144,12 @@ impl Databases {
                 open(opener, txn, TURN_IDS)?,
                 open(opener, txn, POSTINGS)?,
                 open(opener, txn, WORDS)?,
+                open::<Str, Bytes>(opener, txn, STAGED_WORDS)?,
                 open(opener, txn, VECTORS)?,
-                open(opener, txn, TOKENS)?,
-                open(opener, txn, PASSAGES)?,
+                (
+                    open::<U64<BE>, Bytes>(opener, txn, TOKENS)?,
+                    open::<U64<BE>, U32<BE>>(opener, txn, PASSAGES)?,
+                ),
             )))
         })?;
         let (
@@ -154,14 +162,14 @@ impl Databases {
             Some(turn_ids),
             Some(postings),
             Some(words),
+            staged_words,
             Some(vectors),
-            tokens,
-            passages,
+            (tokens, passages),
         ) = opened.unwrap_commit()
         else {
             return Ok(None);
         };
-        let (Some(tokens), Some(passages)) = (tokens, passages) else {
+        let (Some(staged_words), Some(tokens), Some(passages)) = (staged_words, tokens, passages) else {
             // A memory of an earlier version, which lacks what was added since.
             return Self::create(environment, |_, _| Ok(())).map(Some);
         };
@@ -175,10 +183,38 @@ impl Databases {
             turn_ids,
             postings,
             words,
+            staged_words,
             vectors,
             tokens,
             passages,
         }))
+    }
+}
+
+impl Databases {
+    /// Entries and bytes of each database.
+    pub(super) fn tables(&self, txn: &RoTxn<'_>) -> Result<Vec<Table>, RetrievalError> {
+        let stats = [
+            (META, self.meta.stat(txn)?),
+            (CONVERSATIONS, self.conversations.stat(txn)?),
+            (CONVERSATION_IDS, self.conversation_ids.stat(txn)?),
+            (SESSIONS, self.sessions.stat(txn)?),
+            (SESSION_IDS, self.session_ids.stat(txn)?),
+            (TURNS, self.turns.stat(txn)?),
+            (TURN_IDS, self.turn_ids.stat(txn)?),
+            (POSTINGS, self.postings.stat(txn)?),
+            (WORDS, self.words.stat(txn)?),
+            (STAGED_WORDS, self.staged_words.stat(txn)?),
+            (VECTORS, self.vectors.stat(txn)?),
+            (TOKENS, self.tokens.stat(txn)?),
+            (PASSAGES, self.passages.stat(txn)?),
+        ];
+        let table = |(name, stat): (&'static str, heed::DatabaseStat)| Table {
+            name,
+            entries: stat.entries,
+            bytes: stat.non_free_page_size(),
+        };
+        Ok(stats.map(table).to_vec())
     }
 }
 

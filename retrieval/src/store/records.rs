@@ -17,6 +17,9 @@ pub(super) struct Header {
     pub(super) format: u32,
     pub(super) language: Language,
     pub(super) embedder: Option<EmbedderInfo>,
+    /// The arroy index that holds the vectors; a reindexing fills the other one.
+    #[serde(default)]
+    pub(super) vectors: u16,
 }
 
 /// The next free numbers.
@@ -114,11 +117,13 @@ pub(crate) struct SessionRecord {
     /// Index in the conversation's speakers.
     pub(crate) speakers: Vec<u32>,
     pub(crate) flags: Vec<TurnFlags>,
+    /// Filled by [`super::migrate`] in a memory of format 1.
+    #[serde(default)]
     pub(crate) telling: Vec<Telling>,
 }
 
 impl SessionRecord {
-    pub(super) fn new(id: SessionId, time: Option<Moment>, first_position: u32) -> Self {
+    pub(crate) fn new(id: SessionId, time: Option<Moment>, first_position: u32) -> Self {
         Self {
             id,
             time,
@@ -156,6 +161,18 @@ impl StoredTurn {
             text: turn.text.clone(),
             caption: turn.caption.clone(),
             time: turn.time.clone(),
+        }
+    }
+}
+
+impl From<StoredTurn> for Turn {
+    fn from(turn: StoredTurn) -> Self {
+        Self {
+            id: turn.id,
+            speaker: turn.speaker,
+            text: turn.text,
+            caption: turn.caption,
+            time: turn.time,
         }
     }
 }

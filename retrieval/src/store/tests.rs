@@ -11,6 +11,11 @@ use super::postings::{self, Posting};
 use super::*;
 use crate::{Conversation, ConversationId, Language, RetrievalError, Session, SessionId, Turn, TurnId};
 
+mod damage;
+mod life;
+mod namespaces;
+mod transfer;
+
 fn conversation(id: &str, sessions: &[&[(&str, &str)]]) -> Conversation {
     let turn = |s: usize, t: usize, speaker: &str, text: &str| Turn {
         id: TurnId::new(format!("D{}:{}", s + 1, t + 1)),
@@ -206,7 +211,7 @@ fn another_embedder_is_refused() {
         "{error}"
     );
     assert!(
-        error.ends_with("use the first, or ingest again into a new memory"),
+        error.ends_with("use the first, or make the vectors anew with `mneme memory reindex`"),
         "{error}"
     );
     let error = memory

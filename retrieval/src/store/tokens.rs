@@ -6,7 +6,7 @@
 
 use engine_contract::{EmbedKind, Embedder};
 use heed::byteorder::BE;
-use heed::types::{Bytes, U32};
+use heed::types::{Bytes, U64};
 use heed::{Database, RwTxn};
 
 use super::{Memory, Reading};
@@ -41,40 +41,87 @@ pub(super) fn encode(tokens: &[f32], centre: &[f32]) -> Vec<u8> {
     bytes
 }
 
+/// Values whose signs are the bits: what [`encode`] makes them of again, with a centre of zeros.
+pub(super) fn decode(bits: &[u8], dimension: usize) -> Vec<f32> {
+    let tokens = bits.chunks_exact(dimension.div_ceil(8).max(1));
+    let values = |token: &[u8]| -> Vec<f32> {
+        (0..dimension)
+            .map(|i| {
+                if token[i / 8] >> (i % 8) & 1 == 1 {
+                    1.0
+                } else {
+                    -1.0
+                }
+            })
+            .collect()
+    };
+    tokens.flat_map(values).collect()
+}
+
+/// Whether the centre is made of this text, among others.
+pub(super) fn is_centre(text: &str) -> bool {
+    CENTRE_OF.contains(&text)
+}
+
+type Tokens = Database<'static, U64<BE>, Bytes>;
+
+/// Key of a turn's tokens in one of arroy's two indexes.
+fn key((index, turn): (u16, u32)) -> u64 {
+    u64::from(index) << 32 | u64::from(turn)
+}
+
 pub(super) fn put(
-    database: Database<'static, U32<BE>, Bytes>,
+    database: Tokens,
     txn: &mut RwTxn<'_>,
-    (turn, tokens): (u32, &[u8]),
+    of: (u16, u32),
+    tokens: &[u8],
 ) -> Result<(), RetrievalError> {
     if tokens.is_empty() {
-        database.delete(txn, &turn)?;
-    } else {
-        database.put(txn, &turn, tokens)?;
+        return remove(database, txn, of);
     }
+    Ok(database.put(txn, &key(of), tokens)?)
+}
+
+pub(super) fn remove(database: Tokens, txn: &mut RwTxn<'_>, of: (u16, u32)) -> Result<(), RetrievalError> {
+    database.delete(txn, &key(of))?;
     Ok(())
 }
 
+/// Removes the tokens of all turns in an index.
+pub(super) fn clear(database: Tokens, txn: &mut RwTxn<'_>, index: u16) -> Result<(), RetrievalError> {
+    database.delete_range(txn, &(key((index, 0))..=key((index, u32::MAX))))?;
+    Ok(())
+}
+
+/// The mean vector of tokens; empty when the embedder has no vectors for tokens.
+pub(super) fn centre(embedder: &dyn Embedder) -> Result<Vec<f32>, RetrievalError> {
+    let dimension = embedder.info().dimension;
+    let vectors = embedder.embed_tokens(&CENTRE_OF, EmbedKind::Passage)?;
+    let tokens = || {
+        vectors
+            .iter()
+            .flat_map(|text| text.tokens.chunks_exact(dimension))
+    };
+    let count = tokens().count();
+    let mut centre = vec![0.0f32; if count == 0 { 0 } else { dimension }];
+    for token in tokens() {
+        centre
+            .iter_mut()
+            .zip(token)
+            .for_each(|(sum, value)| *sum += value);
+    }
+    centre.iter_mut().for_each(|sum| *sum /= count as f32);
+    Ok(centre)
+}
+
 impl Memory {
-    /// The mean vector of tokens; empty when the embedder has no vectors for tokens.
+    /// See [`centre`]; computed once.
     pub(crate) fn token_centre(&self, embedder: &dyn Embedder) -> Result<&[f32], RetrievalError> {
         let kept = &self.inner.token_centre;
         if let Some(centre) = kept.get() {
             return Ok(centre);
         }
-        let dimension = embedder.info().dimension;
-        let vectors = embedder.embed_tokens(&CENTRE_OF, EmbedKind::Passage)?;
-        let tokens: Vec<&[f32]> = vectors
-            .iter()
-            .flat_map(|text| text.tokens.chunks_exact(dimension))
-            .collect();
-        let mut centre = vec![0.0f32; if tokens.is_empty() { 0 } else { dimension }];
-        for token in &tokens {
-            centre
-                .iter_mut()
-                .zip(*token)
-                .for_each(|(sum, value)| *sum += value);
-        }
-        centre.iter_mut().for_each(|sum| *sum /= tokens.len() as f32);
+        let centre = centre(embedder)?;
         Ok(kept.get_or_init(|| centre))
     }
 }
@@ -82,7 +129,11 @@ impl Memory {
 impl Reading<'_> {
     /// The bits of a turn's tokens; empty when there are none.
     pub(crate) fn tokens(&self, turn: u32) -> Result<&[u8], RetrievalError> {
-        Ok(self.databases.tokens.get(self.txn, &turn)?.unwrap_or_default())
+        Ok(self
+            .databases
+            .tokens
+            .get(self.txn, &key((self.vectors, turn)))?
+            .unwrap_or_default())
     }
 }
 
@@ -99,5 +150,7 @@ mod tests {
             [0b1001_0001, 1, 0b1001_0001, 1]
         );
         assert!(encode(&[], &[]).is_empty());
+        let bits = encode(&token, &centre);
+        assert_eq!(encode(&decode(&bits, 9), &[0.0; 9]), bits);
     }
 }

@@ -41,6 +41,7 @@ fn kind(step: &Step) -> &'static str {
     match step {
         Step::Search { .. } => "search",
         Step::Window { .. } => "window",
+        Step::Read => "read",
         Step::Generate {
             stage: Stage::ZoomIn, ..
         } => "zoom-in",
@@ -261,6 +262,42 @@ fn rag_is_one_search_and_one_call() {
     );
     assert_eq!(ids(&outcome.evidence), ["D1:2"]);
     assert!(matches!(played.answered.trace.end, End::Finished(_)));
+}
+
+#[test]
+fn full_context_shows_every_turn_or_says_how_many_it_left_out() {
+    let replies = [r#"{"answer": "Rex", "evidence": ["D2:3"], "found": true}"#];
+    let ask = |truncate, turn_tokens| {
+        let settings = crate::FullContextSettings {
+            truncate,
+            turn_tokens,
+            ..crate::FullContextSettings::default()
+        };
+        play_method("Who moves?", Method::FullContext(settings), &replies)
+    };
+    let whole = ask(false, 1);
+    let prompt = whole.parts().concat().concat();
+    for turn in crate::fixture::Notebook::small().turns {
+        let said: String = turn.text.chars().take(12).collect();
+        assert!(prompt.contains(&said), "{said} is missing in {prompt}");
+    }
+    assert!(
+        !whole
+            .notes()
+            .iter()
+            .any(|note| matches!(note, Note::Truncated { .. }))
+    );
+    assert_eq!(ids(&whole.outcome().evidence), ["D2:3"]);
+
+    let newest = ask(true, 60);
+    let prompt = newest.parts().concat().concat();
+    assert!(prompt.contains("D2:4") && !prompt.contains("D1:1"), "{prompt}");
+    let notes = newest.notes();
+    let said = notes.iter().find(|note| matches!(note, Note::Truncated { .. }));
+    assert!(
+        matches!(said, Some(Note::Truncated { shown, of: 9 }) if *shown < 9),
+        "{notes:?}"
+    );
 }
 
 #[test]

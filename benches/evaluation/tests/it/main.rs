@@ -4,6 +4,12 @@
 mod files;
 /// Golden vectors of F1, BLEU-1 and the stemmer.
 mod golden;
+/// Prediction files of other projects, label errors.
+mod import;
+/// Gold never reaches the system under test.
+mod leak;
+/// What reports hold.
+mod report;
 /// Evidence recall, LongMemEval's retrieval metrics, bootstrap intervals.
 mod retrieval;
 /// The sample conversation and its questions keep their format.

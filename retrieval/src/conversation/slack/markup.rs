@@ -83,9 +83,9 @@ pub(super) fn block_text(block: &Value, names: &Names) -> String {
                 .filter_map(|name| block.get(name));
             let mut text = String::new();
             for value in inner {
-                match value {
-                    Value::Array(parts) => text.extend(parts.iter().map(|part| block_text(part, names))),
-                    value => text.push_str(&block_text(value, names)),
+                match value.as_array() {
+                    Some(parts) => text.extend(parts.iter().map(|part| block_text(part, names))),
+                    None => text.push_str(&block_text(value, names)),
                 }
             }
             let is_line = kind.starts_with("rich_text_") || matches!(kind, "section" | "header" | "context");

@@ -11,7 +11,7 @@ use crate::store::{Memory, Reading, wordvectors};
 use crate::{ConversationId, RetrievalError, Turn};
 
 /// Texts per call of the embedder; progress is reported between calls.
-const EMBED_BATCH: usize = 64;
+pub(in crate::store) const EMBED_BATCH: usize = 64;
 
 /// What a turn is embedded and counted as: `Speaker: text [shares caption]`.
 fn passage(speaker: &str, text: &str, caption: Option<&str>) -> String {
@@ -38,7 +38,7 @@ impl StoredTurn {
 }
 
 /// Numbers and single letters have no neighbours in meaning.
-fn is_vocabulary(word: &str) -> bool {
+pub(in crate::store) fn is_vocabulary(word: &str) -> bool {
     word.chars().count() > 1 && !word.chars().any(char::is_numeric)
 }
 
@@ -71,10 +71,15 @@ impl Missing {
             vectors: HashMap::new(),
             word_vectors: HashMap::new(),
         };
-        for turn in part.iter().flat_map(|(_, turns)| *turns) {
+        let turns = part
+            .iter()
+            .flat_map(|(session, turns)| turns.iter().map(move |turn| (*session, turn)));
+        for (session, turn) in turns {
             let number = conversation.map(|conversation| reading.turn_number(conversation, &turn.id));
             if let Some(number) = number.transpose()?.flatten()
-                && reading.stored_turn(number)?.same_content(turn)
+                && let stored = reading.stored_turn(number)?
+                && stored.same_content(turn)
+                && reading.session_number(stored.conversation, &session.id)? == Some(stored.session)
             {
                 continue;
             }
@@ -138,7 +143,10 @@ impl Missing {
 }
 
 /// Embeds passages and holds what comes back against the embedder's own description.
-fn embed_passages(embedder: &dyn Embedder, texts: &[&str]) -> Result<Vec<TextVectors>, RetrievalError> {
+pub(in crate::store) fn embed_passages(
+    embedder: &dyn Embedder,
+    texts: &[&str],
+) -> Result<Vec<TextVectors>, RetrievalError> {
     let vectors = embedder.embed_tokens(texts, EmbedKind::Passage)?;
     let dimension = embedder.info().dimension;
     if let Some(wrong) = vectors.iter().find(|v| v.tokens.len() % dimension != 0) {
@@ -151,7 +159,10 @@ fn embed_passages(embedder: &dyn Embedder, texts: &[&str]) -> Result<Vec<TextVec
     Ok(vectors)
 }
 
-fn embed_words(embedder: &dyn Embedder, texts: &[&str]) -> Result<Vec<Vec<f32>>, RetrievalError> {
+pub(in crate::store) fn embed_words(
+    embedder: &dyn Embedder,
+    texts: &[&str],
+) -> Result<Vec<Vec<f32>>, RetrievalError> {
     let vectors = embedder.embed(texts, EmbedKind::Passage)?;
     check(embedder, vectors.iter(), texts.len())?;
     Ok(vectors)
