@@ -130,12 +130,7 @@ impl Embedder for BertEmbedder {
 fn directions(states: &[f32], hidden: usize) -> Vec<f32> {
     let end = states.len().saturating_sub(hidden);
     let mut directions = states.get(hidden..end).unwrap_or_default().to_vec();
-    for row in directions.chunks_exact_mut(hidden) {
-        let norm = row.iter().map(|value| value * value).sum::<f32>().sqrt();
-        if norm > 0.0 {
-            row.iter_mut().for_each(|value| *value /= norm);
-        }
-    }
+    directions.chunks_exact_mut(hidden).for_each(normalise);
     directions
 }
 
