@@ -5,6 +5,7 @@ mod config;
 mod dense;
 mod dot;
 mod fusion;
+mod graph;
 mod interaction;
 mod kernel;
 mod priors;

@@ -6,6 +6,7 @@ mod delete;
 mod dump;
 mod edit;
 mod environment;
+mod graph;
 mod ingest;
 mod memory;
 mod migrate;
@@ -24,6 +25,8 @@ mod wordvectors;
 
 pub use check::{CheckReport, Finding};
 pub use delete::Deletion;
+pub(crate) use graph::normalised;
+pub use graph::{Entity, GraphCost, GraphSummary, Relation, TurnGraph};
 pub use ingest::{IngestProgress, IngestReport, IngestStage};
 #[cfg(test)]
 pub(crate) use memory::Limits;

@@ -42,6 +42,8 @@ pub struct RetrievalReport {
     pub all: RecallTable,
     /// By the data set's categories.
     pub by_category: BTreeMap<&'static str, RecallTable>,
+    /// By conversation.
+    pub by_conversation: BTreeMap<String, RecallTable>,
     /// Questions left out because they name no evidence.
     pub without_evidence: usize,
     /// Wall-clock time of all searches.
@@ -74,7 +76,7 @@ pub fn evaluate_retrieval<'a>(
     progress: &mut dyn FnMut(usize),
 ) -> Result<RetrievalReport, RetrievalError> {
     let started = Instant::now();
-    let mut measured = Vec::new();
+    let (mut measured, mut asked) = (Vec::new(), Vec::new());
     let mut without_evidence = 0;
     for (index, question) in questions.iter().enumerate() {
         progress(index);
@@ -85,12 +87,19 @@ pub fn evaluate_retrieval<'a>(
             let hits = search(&question.text, LIMIT, retriever, recall)?;
             let evidence = (&*question.evidence, &*question.repaired_evidence);
             measured.push(measure(question.category.name(), evidence, &hits, recall)?);
+            asked.push(question.conversation.clone());
         }
     }
     let (all, by_category) = tables(&measured);
+    let mut conversations: BTreeMap<String, Vec<&Measured>> = BTreeMap::new();
+    for (one, conversation) in measured.iter().zip(asked) {
+        conversations.entry(conversation).or_default().push(one);
+    }
+    let by_conversation = conversations.into_iter().map(|(id, some)| (id, table(&some)));
     Ok(RetrievalReport {
         all,
         by_category,
+        by_conversation: by_conversation.collect(),
         without_evidence,
         seconds: started.elapsed().as_secs_f64(),
     })

@@ -32,6 +32,8 @@ pub struct RankingConfig {
     pub smoothed_weight: f32,
     /// Ranks the best turns anew by the vectors of single tokens; needs an embedder that has such.
     pub late_interaction: Option<LateInteraction>,
+    /// Weight of the z-score of what the graph leads to, for [`crate::Retriever::Graph`].
+    pub graph_weight: f32,
     /// Added to turns of the only speaker that the question names.
     pub speaker_prior: f32,
     /// Added to turns of sessions near a date that the question names.
@@ -144,6 +146,7 @@ impl Default for RankingConfig {
             dense_weight: 0.3,
             smoothed_weight: 0.4,
             late_interaction: Some(LateInteraction::default()),
+            graph_weight: 0.3,
             speaker_prior: 2.0,
             date_prior: 2.4,
             time_word_prior: 1.0,
@@ -229,6 +232,7 @@ impl RankingConfig {
                 false,
             );
         }
+        weight("graph_weight", self.graph_weight)?;
         prior("speaker_prior", self.speaker_prior)?;
         prior("date_prior", self.date_prior)?;
         prior("time_word_prior", self.time_word_prior)?;

@@ -1,11 +1,14 @@
 //! Scores for every turn in reach: keywords, cosines and priors, joined.
 
+use std::sync::OnceLock;
+
 use engine_contract::{EmbedKind, Embedder, TextVectors};
 
 use super::bm25::{Bm25, Term};
 use super::config::{Fusion, RankingConfig};
 use super::dense::{DenseScores, Vectors};
 use super::fusion;
+use super::graph::GraphView;
 use super::interaction::{Interaction, QueryTokens};
 use super::kernel::Kernel;
 use super::priors::priors;
@@ -29,6 +32,8 @@ pub(super) struct Reach {
     pub(super) lexicon: Lexicon,
     /// See [`super::interaction::sample`]; empty where it is not used.
     pub(super) sample: Vec<usize>,
+    /// Read when it is first asked for.
+    pub(super) graph: OnceLock<GraphView>,
 }
 
 /// What a ranking is made with.
@@ -61,11 +66,11 @@ impl Ranker<'_> {
         let question = Question::new(query, snapshot, self.analyzer);
         let keyword = match retriever {
             Retriever::Dense => None,
-            Retriever::Bm25 | Retriever::Hybrid => Some(self.keyword_scores(&question)?),
+            Retriever::Bm25 | Retriever::Hybrid | Retriever::Graph => Some(self.keyword_scores(&question)?),
         };
         let vectors = match retriever {
             Retriever::Bm25 => None,
-            Retriever::Dense | Retriever::Hybrid => self.embed(query, &question)?,
+            Retriever::Dense | Retriever::Hybrid | Retriever::Graph => self.embed(query, &question)?,
         };
         let dense = match &vectors {
             Some(vectors) => Some(self.dense_scores(&vectors.text, keyword.as_deref())?),
@@ -81,7 +86,10 @@ impl Ranker<'_> {
         Ok(match self.config.fusion {
             Fusion::ReciprocalRank => ranking(self.reciprocal_rank(keyword, dense)),
             Fusion::ZScore => {
-                let priors = priors(self.config, &question, snapshot);
+                let mut priors = priors(self.config, &question, snapshot);
+                if retriever == Retriever::Graph {
+                    self.add_graph(&question, &mut priors)?;
+                }
                 let keyword = keyword.map(|mut scores| {
                     fusion::z_scores(&mut scores);
                     scores
@@ -95,6 +103,23 @@ impl Ranker<'_> {
                 }
             }
         })
+    }
+
+    /// Adds what the graph leads to; read once per state.
+    fn add_graph(&self, question: &Question, sum: &mut [f32]) -> Result<(), RetrievalError> {
+        let graph = match self.reach.graph.get() {
+            Some(graph) => graph,
+            None => {
+                let graph = GraphView::read(self.reading, &self.reach.snapshot, self.analyzer)?;
+                self.reach.graph.get_or_init(|| graph)
+            }
+        };
+        if !graph.is_empty() {
+            let mut scores = graph.scores(&question.words, sum.len());
+            fusion::z_scores(&mut scores);
+            fusion::add(sum, &scores, self.config.graph_weight);
+        }
+        Ok(())
     }
 
     fn keyword_scores(&self, question: &Question) -> Result<Vec<f32>, RetrievalError> {

@@ -1,7 +1,7 @@
 //! A memory, an embedder and a ranking: what answers the agents' searches.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use engine_contract::Embedder;
 
@@ -181,6 +181,7 @@ impl Searcher {
         let reach = Arc::new(Reach {
             state: reading.state(),
             sample,
+            graph: OnceLock::new(),
             snapshot,
             vectors,
             lexicon,

@@ -14,6 +14,7 @@
 //! | `staged_words` | word | as `words`, for the embedder of a reindexing that is under way |
 //! | `vectors` | arroy's own; index 0 or 1 as the header says, item = turn number | arroy's own |
 //! | `tokens` | index as for `vectors`, turn number | see [`super::tokens`] |
+//! | `graph` | see [`super::graph`] | see there |
 //! | `passages` | hash of a passage | number of a turn that had it, see [`super::passages`] |
 //!
 //! Numbers are `u32`, big endian in keys, so that LMDB's byte order is the order of numbers. Turn numbers are unique
@@ -42,6 +43,7 @@ const STAGED_WORDS: &str = "staged_words";
 const VECTORS: &str = "vectors";
 const TOKENS: &str = "tokens";
 const PASSAGES: &str = "passages";
+const GRAPH: &str = "graph";
 
 pub(crate) type VectorDatabase = arroy::Database<'static, Cosine>;
 
@@ -60,6 +62,7 @@ pub(crate) struct Databases {
     pub(crate) vectors: VectorDatabase,
     pub(crate) tokens: Database<'static, U64<BE>, Bytes>,
     pub(crate) passages: Database<'static, U64<BE>, U32<BE>>,
+    pub(crate) graph: Database<'static, Bytes, Bytes>,
 }
 
 /// Key of a session: its conversation in the high half.
@@ -95,7 +98,11 @@ impl Databases {
                 create(opener, txn, WORDS)?,
                 create(opener, txn, STAGED_WORDS)?,
                 create(opener, txn, VECTORS)?,
-                (create(opener, txn, TOKENS)?, create(opener, txn, PASSAGES)?),
+                (
+                    create(opener, txn, TOKENS)?,
+                    create(opener, txn, PASSAGES)?,
+                    create(opener, txn, GRAPH)?,
+                ),
             )))
         })?;
         let (
@@ -110,7 +117,7 @@ impl Databases {
             words,
             staged_words,
             vectors,
-            (tokens, passages),
+            (tokens, passages, graph),
         ) = created.unwrap_commit();
         Ok(Self {
             meta,
@@ -126,6 +133,7 @@ impl Databases {
             vectors,
             tokens,
             passages,
+            graph,
         })
     }
 
@@ -149,6 +157,7 @@ impl Databases {
                 (
                     open::<U64<BE>, Bytes>(opener, txn, TOKENS)?,
                     open::<U64<BE>, U32<BE>>(opener, txn, PASSAGES)?,
+                    open::<Bytes, Bytes>(opener, txn, GRAPH)?,
                 ),
             )))
         })?;
@@ -164,12 +173,14 @@ impl Databases {
             Some(words),
             staged_words,
             Some(vectors),
-            (tokens, passages),
+            (tokens, passages, graph),
         ) = opened.unwrap_commit()
         else {
             return Ok(None);
         };
-        let (Some(staged_words), Some(tokens), Some(passages)) = (staged_words, tokens, passages) else {
+        let (Some(staged_words), Some(tokens), Some(passages), Some(graph)) =
+            (staged_words, tokens, passages, graph)
+        else {
             // A memory of an earlier version, which lacks what was added since.
             return Self::create(environment, |_, _| Ok(())).map(Some);
         };
@@ -187,6 +198,7 @@ impl Databases {
             vectors,
             tokens,
             passages,
+            graph,
         }))
     }
 }
@@ -208,6 +220,7 @@ impl Databases {
             (VECTORS, self.vectors.stat(txn)?),
             (TOKENS, self.tokens.stat(txn)?),
             (PASSAGES, self.passages.stat(txn)?),
+            (GRAPH, self.graph.stat(txn)?),
         ];
         let table = |(name, stat): (&'static str, heed::DatabaseStat)| Table {
             name,

@@ -7,9 +7,9 @@ use heed::{RoTxn, RwTxn};
 use super::databases::{Databases, id_key, session_key};
 use super::postings::{self, Posting};
 use super::records::{ConversationRecord, SessionRecord, StoredTurn};
-use super::tokens;
 use super::vectors::{self, VectorSpace};
 use super::{Memory, Reading};
+use super::{graph, tokens};
 use crate::RetrievalError;
 use crate::text::Analyzer;
 
@@ -50,6 +50,7 @@ impl<'a, 't> Edit<'a, 't> {
             postings::remove(self.databases.postings, self.txn, key, number)?;
         }
         self.loose.extend(self.analyzer.content_words(&passage));
+        graph::forget(self.databases.graph, self.txn, self.analyzer, number)?;
         // A vector that a reindexing has made meanwhile is one of the old text.
         if let Some(space) = self.vectors {
             vectors::remove(self.databases.vectors, self.txn, space.other(), number)?;
