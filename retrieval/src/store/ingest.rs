@@ -11,7 +11,7 @@ use engine_contract::Embedder;
 
 use self::missing::Missing;
 use self::transaction::Transaction;
-use super::{Memory, tokens};
+use super::Memory;
 use crate::{Conversation, RetrievalError, Session, Turn};
 
 /// Turns per transaction: enough that commits cost little, few enough that a kill loses little.
@@ -116,7 +116,6 @@ impl Memory {
     ) -> Result<IngestReport, RetrievalError> {
         conversation.validate()?;
         self.check_embedder(embedder.map(Embedder::info))?;
-        let centre = embedder.map_or(Ok(Vec::new()), tokens::centre)?;
         let mut report = IngestReport::default();
         let total = conversation.turn_count();
         let mut before = 0;
@@ -131,7 +130,7 @@ impl Memory {
                 let mut missing =
                     self.read(|reading| Missing::find(reading, &conversation.id, &part, self))?;
                 if let Some(embedder) = embedder {
-                    missing.embed(embedder, &centre, &mut report_progress)?;
+                    missing.embed(embedder, &mut report_progress)?;
                 }
                 let outcome = self
                     .inner

@@ -7,7 +7,7 @@ use engine_contract::{EmbedKind, Embedder, EngineError, TextVectors};
 use super::{IngestStage, Part};
 use crate::store::passages::PassageVectors;
 use crate::store::records::StoredTurn;
-use crate::store::{Memory, Reading, wordvectors};
+use crate::store::{Memory, Reading, tokens, wordvectors};
 use crate::{ConversationId, RetrievalError, Turn};
 
 /// Texts per call of the embedder; progress is reported between calls.
@@ -105,9 +105,13 @@ impl Missing {
     pub(super) fn embed(
         &mut self,
         embedder: &dyn Embedder,
-        centre: &[f32],
         progress: &mut dyn FnMut(IngestStage, usize, usize),
     ) -> Result<(), RetrievalError> {
+        let centre = if self.passages.is_empty() {
+            Vec::new()
+        } else {
+            tokens::centre(embedder)?
+        };
         // Texts of like length share a batch without padding.
         let mut passages: Vec<&String> = self.passages.iter().collect();
         passages.sort_by_key(|text| text.len());
@@ -119,7 +123,7 @@ impl Missing {
             )?;
             let vectors = vectors
                 .into_iter()
-                .map(|vectors| PassageVectors::new(vectors, centre));
+                .map(|vectors| PassageVectors::new(vectors, &centre));
             self.vectors
                 .extend(batch.iter().map(|text| (*text).clone()).zip(vectors));
             done += batch.len();
