@@ -38,6 +38,8 @@ pub(crate) enum Command {
     Search(SearchArgs),
     /// Continue a prompt with a model, without any memory.
     Generate(GenerateArgs),
+    /// Read entities and relations out of a memory's turns, for the graph index.
+    Graph(GraphArgs),
     /// See, delete, export, import, reindex and check what a memory holds.
     Memory(MemoryArgs),
     /// List, fetch, check and look into model files.
@@ -128,6 +130,23 @@ pub(crate) struct AskArgs {
     #[arg(long)]
     pub(crate) trace: Option<PathBuf>,
     /// Print one JSON object per question instead of text.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Models.
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+}
+
+/// `mneme graph`.
+#[derive(Debug, Args)]
+pub(crate) struct GraphArgs {
+    /// Where.
+    #[command(flatten)]
+    pub(crate) place: Place,
+    /// Only turns of this conversation.
+    #[arg(long)]
+    pub(crate) conversation: Option<String>,
+    /// Print one JSON object instead of text.
     #[arg(long)]
     pub(crate) json: bool,
     /// Models.

@@ -14,7 +14,7 @@ use heed::{Env, EnvOpenOptions, MdbError, RoTxn, RwTxn, WithoutTls};
 use crate::RetrievalError;
 
 pub(super) const DATA_FILE: &str = "data.mdb";
-const MAX_DATABASES: u32 = 16;
+const MAX_DATABASES: u32 = 32;
 const MAX_READERS: u32 = 512;
 /// `ENOSPC`, `EFBIG` and `EDQUOT`; the last as Linux and as macOS number it.
 const NO_SPACE: [i32; 4] = [28, 27, 122, 69];
