@@ -235,7 +235,7 @@ pub(super) fn report(args: &ReportArgs) -> Result<()> {
         })
         .chain([environment::command()])
         .collect::<Vec<_>>()
-        .join("\n    ");
+        .join("\n");
     report.environment = pairs(&first.environment);
     report.settings = first.settings.clone();
     report.agreements = agreements;
