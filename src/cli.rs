@@ -11,7 +11,7 @@ pub(crate) use eval::{
     AnsweringArgs, CompareArgs, EvalArgs, EvalCommand, EvalMethod, Index, JudgeArgs, JudgeKind, LocomoArgs,
     LongmemevalArgs, Ranking, ReportArgs, ScoreArgs,
 };
-pub(crate) use memory::{IngestArgs, MemoryArgs, MemoryCommand};
+pub(crate) use memory::{DateOrder, IngestArgs, MemoryArgs, MemoryCommand, Place};
 
 /// Long-term memory for local language models.
 #[derive(Debug, Parser)]
@@ -38,7 +38,7 @@ pub(crate) enum Command {
     Search(SearchArgs),
     /// Continue a prompt with a model, without any memory.
     Generate(GenerateArgs),
-    /// See what a memory holds.
+    /// See, delete, export, import, reindex and check what a memory holds.
     Memory(MemoryArgs),
     /// List, fetch, check and look into model files.
     Models(ModelsArgs),
@@ -96,9 +96,9 @@ pub(crate) struct AskArgs {
     /// One or more questions; several are answered together, in one batch.
     #[arg(required = true)]
     pub(crate) questions: Vec<String>,
-    /// Folder of the memory.
-    #[arg(long)]
-    pub(crate) memory: PathBuf,
+    /// Where.
+    #[command(flatten)]
+    pub(crate) place: Place,
     /// Only turns of this conversation.
     #[arg(long)]
     pub(crate) conversation: Option<String>,
@@ -136,9 +136,9 @@ pub(crate) struct AskArgs {
 pub(crate) struct SearchArgs {
     /// What to look for.
     pub(crate) query: String,
-    /// Folder of the memory.
-    #[arg(long)]
-    pub(crate) memory: PathBuf,
+    /// Where.
+    #[command(flatten)]
+    pub(crate) place: Place,
     /// Only turns of this conversation.
     #[arg(long)]
     pub(crate) conversation: Option<String>,
@@ -208,12 +208,22 @@ pub(crate) enum ModelsCommand {
         /// A name of `mneme models list`.
         name: String,
     },
-    /// Say what a model file holds.
-    Inspect {
-        /// A .gguf or .safetensors file, a folder, or a name.
-        path: String,
-        /// Print one JSON object instead of text.
-        #[arg(long)]
-        json: bool,
-    },
+    /// Say what a model file holds, and what memory the model will take.
+    Inspect(InspectArgs),
+}
+
+/// `mneme models inspect`.
+#[derive(Debug, Args)]
+pub(crate) struct InspectArgs {
+    /// A .gguf or .safetensors file, a folder, or a name.
+    pub(crate) path: String,
+    /// Load the model, give it a few prompts, and say what memory it took.
+    #[arg(long)]
+    pub(crate) load: bool,
+    /// Memory for keys and values of the attention cache, in MiB.
+    #[arg(long, default_value_t = 1024)]
+    pub(crate) kv_mib: u64,
+    /// Print one JSON object instead of text.
+    #[arg(long)]
+    pub(crate) json: bool,
 }

@@ -27,6 +27,11 @@ pub(crate) fn json(value: &impl Serialize) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Stdout for whoever writes it as a whole.
+pub(crate) fn stdout() -> impl Write {
+    std::io::stdout().lock()
+}
+
 /// The error and its causes on one line of stderr; a cause that its parent already quotes is left out.
 pub(crate) fn error(error: &anyhow::Error) {
     let mut text = String::new();

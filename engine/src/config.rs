@@ -32,6 +32,8 @@ pub struct EngineConfig {
     pub context_tokens: Option<usize>,
     /// How weights are laid out in memory.
     pub weights: TilePolicy,
+    /// Keep the laid-out weights in a file beside the model's, as large as these, so that the next start maps them.
+    pub tile_cache: bool,
 }
 
 impl Default for EngineConfig {
@@ -48,6 +50,7 @@ impl Default for EngineConfig {
             prefix_cache: true,
             context_tokens: None,
             weights: TilePolicy::Native,
+            tile_cache: true,
         }
     }
 }

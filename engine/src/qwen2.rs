@@ -9,13 +9,17 @@ mod embedding;
 mod forward;
 mod load;
 mod model;
+mod plan;
 mod shape;
 mod source;
 #[cfg(test)]
 mod tests;
+mod tile_cache;
 
 pub use batch::{Batch, BatchSequence};
 pub use forward::Scratch;
+pub use load::Tiling;
 pub use model::Qwen2;
+pub use plan::MemoryPlan;
 pub use shape::Qwen2Shape;
 pub(crate) use source::safetensors_in;

@@ -122,6 +122,8 @@ impl Request {
         logits: &mut [f32],
         draft: &[u32],
     ) -> Result<Step, EngineError> {
+        // Tokens forced before the first logits came without any work.
+        self.times.first_token.get_or_insert_with(Instant::now);
         let vocabulary = logits.len() / (draft.len() + 1);
         let mut step = Step::default();
         while step.finish.is_none() && step.tokens.len() == step.accepted {
@@ -159,7 +161,6 @@ impl Request {
         let mask = self.matcher.as_mut().map(Matcher::mask).transpose()?;
         let sampled = self.sampler.sample(cpu, logits, mask, &self.reply.tokens)?;
         if self.tokenizer.end_tokens().contains(&sampled.token) {
-            self.note_token();
             self.reply.end_tokens = 1;
             step.finish = Some(FinishReason::End);
             return Ok(());
@@ -189,7 +190,6 @@ impl Request {
 
     /// Appends a token to the reply.
     fn take(&mut self, token: u32, step: &mut Step) -> Result<(), EngineError> {
-        self.note_token();
         step.tokens.push(token);
         self.reply.tokens.push(token);
         if let Some(matcher) = &mut self.matcher {
@@ -211,10 +211,6 @@ impl Request {
             None
         };
         Ok(())
-    }
-
-    fn note_token(&mut self) {
-        self.times.first_token.get_or_insert_with(Instant::now);
     }
 
     /// Hands the reply, or the reason why there is none, to the sink.

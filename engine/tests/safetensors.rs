@@ -1,4 +1,4 @@
-//! A Qwen2 model in a Hugging Face folder of BF16 safetensors, against the single-precision reference.
+//! Qwen2 and Qwen3 models in Hugging Face folders of BF16 safetensors, against the single-precision reference.
 
 #![expect(clippy::unwrap_used, reason = "what fails in a helper fails the test")]
 
@@ -6,18 +6,33 @@ mod reference;
 
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use candle_core::{DType, Device, Tensor};
-use engine::{Engine, EngineConfig};
-use engine_contract::{GenerationRequest, LanguageModel, Prompt};
+use engine::{Engine, EngineConfig, Precision, load_embedder};
+use engine_contract::{EmbedKind, GenerationRequest, LanguageModel, Prompt};
+use kernels::Cpu;
 use reference::{Constants, Reference};
 use weights::ModelStore;
 
 const VOCABULARY: usize = 263;
 
-fn config(tied: bool) -> String {
+/// What is written.
+#[derive(Clone, Copy)]
+struct Model {
+    /// Qwen3 instead of Qwen2.
+    third: bool,
+    /// Without an output matrix of its own.
+    tied: bool,
+    /// What tensor names begin with.
+    prefix: &'static str,
+}
+
+fn config(model: Model) -> String {
+    let Model { third, tied, .. } = model;
+    let family = if third { "qwen3" } else { "qwen2" };
     format!(
-        r#"{{"model_type": "qwen2", "hidden_size": 128, "intermediate_size": 192, "num_hidden_layers": 2,
+        r#"{{"model_type": "{family}", "head_dim": 32, "hidden_size": 128, "intermediate_size": 192, "num_hidden_layers": 2,
             "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": {VOCABULARY},
             "max_position_embeddings": 512, "rope_theta": 10000.0, "rms_norm_eps": 1e-6,
             "tie_word_embeddings": {tied}}}"#
@@ -37,20 +52,20 @@ fn random(state: &mut u64, dims: &[usize], around: f32) -> Tensor {
 }
 
 /// Name in GGUF, name in the folder, shape.
-fn layout(tied: bool) -> Vec<(String, String, Vec<usize>)> {
+fn layout(model: Model) -> Vec<(String, String, Vec<usize>)> {
     let mut list = vec![
         (
             "token_embd.weight".to_owned(),
-            "model.embed_tokens.weight".to_owned(),
+            format!("{}embed_tokens.weight", model.prefix),
             vec![VOCABULARY, 128],
         ),
         (
             "output_norm.weight".to_owned(),
-            "model.norm.weight".to_owned(),
+            format!("{}norm.weight", model.prefix),
             vec![128],
         ),
     ];
-    if !tied {
+    if !model.tied {
         list.push((
             "output.weight".into(),
             "lm_head.weight".into(),
@@ -58,24 +73,29 @@ fn layout(tied: bool) -> Vec<(String, String, Vec<usize>)> {
         ));
     }
     for layer in 0..2 {
-        let parts: [(&str, &str, &[usize]); 12] = [
+        let mut parts: Vec<(&str, &str, &[usize])> = vec![
             ("attn_norm.weight", "input_layernorm.weight", &[128]),
             ("attn_q.weight", "self_attn.q_proj.weight", &[128, 128]),
-            ("attn_q.bias", "self_attn.q_proj.bias", &[128]),
             ("attn_k.weight", "self_attn.k_proj.weight", &[64, 128]),
-            ("attn_k.bias", "self_attn.k_proj.bias", &[64]),
             ("attn_v.weight", "self_attn.v_proj.weight", &[64, 128]),
-            ("attn_v.bias", "self_attn.v_proj.bias", &[64]),
             ("attn_output.weight", "self_attn.o_proj.weight", &[128, 128]),
             ("ffn_norm.weight", "post_attention_layernorm.weight", &[128]),
             ("ffn_gate.weight", "mlp.gate_proj.weight", &[192, 128]),
             ("ffn_up.weight", "mlp.up_proj.weight", &[192, 128]),
             ("ffn_down.weight", "mlp.down_proj.weight", &[128, 192]),
         ];
-        list.extend(parts.map(|(gguf, folder, shape)| {
+        if model.third {
+            parts.push(("attn_q_norm.weight", "self_attn.q_norm.weight", &[32]));
+            parts.push(("attn_k_norm.weight", "self_attn.k_norm.weight", &[32]));
+        } else {
+            parts.push(("attn_q.bias", "self_attn.q_proj.bias", &[128]));
+            parts.push(("attn_k.bias", "self_attn.k_proj.bias", &[64]));
+            parts.push(("attn_v.bias", "self_attn.v_proj.bias", &[64]));
+        }
+        list.extend(parts.into_iter().map(|(gguf, folder, shape)| {
             (
                 format!("blk.{layer}.{gguf}"),
-                format!("model.layers.{layer}.{folder}"),
+                format!("{}layers.{layer}.{folder}", model.prefix),
                 shape.to_vec(),
             )
         }));
@@ -84,10 +104,10 @@ fn layout(tied: bool) -> Vec<(String, String, Vec<usize>)> {
 }
 
 /// Writes the folder and returns the same weights for the reference.
-fn write(folder: &Path, tied: bool) -> Reference {
+fn write(folder: &Path, model: Model) -> Reference {
     let mut state = 5;
     let (mut first, mut second, mut reference) = (HashMap::new(), HashMap::new(), HashMap::new());
-    for (index, (gguf, name, dims)) in layout(tied).into_iter().enumerate() {
+    for (index, (gguf, name, dims)) in layout(model).into_iter().enumerate() {
         let around = if name.contains("norm") { 1.0 } else { 0.0 };
         let tensor = random(&mut state, &dims, around);
         reference.insert(gguf, tensor.to_dtype(DType::F32).unwrap());
@@ -96,7 +116,7 @@ fn write(folder: &Path, tied: bool) -> Reference {
     }
     candle_core::safetensors::save(&first, folder.join("model-00001-of-00002.safetensors")).unwrap();
     candle_core::safetensors::save(&second, folder.join("model-00002-of-00002.safetensors")).unwrap();
-    std::fs::write(folder.join("config.json"), config(tied)).unwrap();
+    std::fs::write(folder.join("config.json"), config(model)).unwrap();
     for file in ["tokenizer.json", "tokenizer_config.json"] {
         let source = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("tests/data/bytes")
@@ -131,9 +151,10 @@ fn expected(reference: &Reference, prompt: &[u32]) -> Vec<f64> {
 
 #[test]
 fn a_folder_of_safetensors_gives_what_the_reference_gives() {
-    for tied in [true, false] {
+    for (third, tied) in [(false, true), (false, false), (true, false)] {
         let folder = tempfile::tempdir().unwrap();
-        let reference = write(folder.path(), tied);
+        let prefix = "model.";
+        let reference = write(folder.path(), Model { third, tied, prefix });
         let files = ModelStore::from_env()
             .unwrap()
             .locate(folder.path().to_str().unwrap())
@@ -164,4 +185,77 @@ fn a_folder_of_safetensors_gives_what_the_reference_gives() {
             );
         }
     }
+}
+
+/// Cosine of two vectors.
+fn cosine(a: &[f32], b: &[f32]) -> f32 {
+    let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();
+    dot(a, b) / (dot(a, a) * dot(b, b)).sqrt()
+}
+
+#[test]
+fn an_embedder_gives_the_last_tokens_state_whatever_shares_the_pass() {
+    let long = "a long text that goes on ".repeat(30);
+    let texts = ["the quick brown fox", "", &long, "Hi."];
+    // Without the prefix, as an embedder's folder has it.
+    for (third, prefix) in [(true, ""), (false, "model.")] {
+        let folder = tempfile::tempdir().unwrap();
+        let tied = true;
+        let reference = write(folder.path(), Model { third, tied, prefix });
+        let files = ModelStore::from_env()
+            .unwrap()
+            .locate(folder.path().to_str().unwrap())
+            .unwrap();
+        let cpu = Arc::new(Cpu::new(Some(2)).unwrap());
+        let embedder = load_embedder(&files, cpu, Precision::default()).unwrap();
+        assert_eq!(
+            (embedder.info().dimension, embedder.info().max_tokens),
+            (128, 512)
+        );
+        let tokenizer = weights::Tokenizer::from_file(folder.path().join("tokenizer.json")).unwrap();
+        let vectors = embedder.embed(&texts, EmbedKind::Passage).unwrap();
+        for (text, vector) in texts.iter().zip(&vectors) {
+            let alone = embedder.embed(&[text], EmbedKind::Passage).unwrap();
+            assert!(alone[0] == *vector, "{text}");
+            let mut tokens = tokenizer.encode_with_template(text, 512).unwrap();
+            if tokens.is_empty() {
+                tokens.push(tokenizer.end_tokens()[0]);
+            }
+            let states = reference.hidden(&tokens).unwrap().to_vec2::<f32>().unwrap();
+            let cosine = cosine(vector, states.last().unwrap());
+            assert!(cosine > 0.999, "{text}: cosine {cosine}");
+        }
+    }
+}
+
+#[test]
+fn an_embedder_that_sees_what_follows_or_pools_otherwise_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = Model {
+        third: true,
+        tied: true,
+        prefix: "",
+    };
+    write(folder.path(), model);
+    let load = || {
+        let files = ModelStore::from_env()
+            .unwrap()
+            .locate(folder.path().to_str().unwrap())
+            .unwrap();
+        load_embedder(&files, Arc::new(Cpu::new(Some(1)).unwrap()), Precision::default())
+            .err()
+            .unwrap()
+            .to_string()
+    };
+    let pooling = folder.path().join("1_Pooling");
+    std::fs::create_dir(&pooling).unwrap();
+    std::fs::write(
+        pooling.join("config.json"),
+        r#"{"pooling_mode_mean_tokens": true}"#,
+    )
+    .unwrap();
+    assert!(load().contains("is Mean, expected the last token"), "{}", load());
+    let bidirectional = config(model).replacen('{', r#"{"is_causal": false, "#, 1);
+    std::fs::write(folder.path().join("config.json"), bidirectional).unwrap();
+    assert!(load().contains("is_causal"), "{}", load());
 }

@@ -29,6 +29,7 @@ fn engine() -> Engine {
         context_tokens: 256,
         rope_base: 1e4,
         norm_epsilon: 1e-6,
+        qk_norm: false,
     };
     let config = EngineConfig {
         // 64 bytes per token, 96 blocks.

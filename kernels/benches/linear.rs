@@ -31,10 +31,12 @@ const SHAPES: [(usize, usize); 7] = [
     (151_936, 896),
 ];
 const BATCHES: [usize; 9] = [1, 2, 4, 8, 12, 16, 32, 128, 512];
-const KINDS: [(BlockFormat, TilePolicy); 3] = [
+const KINDS: [(BlockFormat, TilePolicy); 5] = [
     (BlockFormat::Q5_0, TilePolicy::Int8),
     (BlockFormat::Q5_0, TilePolicy::Native),
+    (BlockFormat::Q4_1, TilePolicy::Native),
     (BlockFormat::Q4K, TilePolicy::Native),
+    (BlockFormat::Q6K, TilePolicy::Native),
 ];
 const CYCLED_BYTES: usize = 320 << 20;
 
@@ -76,16 +78,13 @@ fn main() {
             );
         }
     }
-    println!("                                  median        fastest");
-    println!("       n x k     kind  rows  GMAC/s   GB/s   GMAC/s   GB/s");
+    println!("                                   median        fastest");
+    println!("       n x k      kind  rows  GMAC/s   GB/s   GMAC/s   GB/s");
     for (n, k) in SHAPES {
         for (format, policy) in KINDS {
-            // Super-blocks of 256 do not divide every k; the tile is the same with blocks of 32.
-            let format = if k.is_multiple_of(format.block_len()) {
-                format
-            } else {
-                BlockFormat::Q4_0
-            };
+            if !k.is_multiple_of(format.block_len()) {
+                continue;
+            }
             let matrix = random_matrix(format, (n, k), policy, &cpu);
             if format!("{n}x{k} {:?}", matrix.kind()).contains(&options.filter) {
                 shape(&cpu, clock, &matrix);
@@ -134,7 +133,7 @@ fn shape(cpu: &Cpu, clock: Clock, matrix: &TiledMatrix) {
         let [macs, fastest_macs] = rate(rows * matrix.n() * matrix.k());
         let [bytes, fastest_bytes] = rate(matrix.bytes());
         println!(
-            "{name:>12} {kind:>8} {rows:>5} {macs:>7.1} {bytes:>6.1} {fastest_macs:>8.1} {fastest_bytes:>6.1}"
+            "{name:>12} {kind:>9} {rows:>5} {macs:>7.1} {bytes:>6.1} {fastest_macs:>8.1} {fastest_bytes:>6.1}"
         );
     }
 }
@@ -154,15 +153,16 @@ fn random_matrix(format: BlockFormat, (n, k): (usize, usize), policy: TilePolicy
             .wrapping_add(1_442_695_040_888_963_407);
         *byte = (state >> 56) as u8;
     }
-    // Scales and minima begin each block as half-precision numbers: 0x2cXX is about 0.06 to 0.08.
-    let scales = if matches!(format, BlockFormat::Q4K) { 2 } else { 1 };
+    // Scales and minima are half-precision numbers: 0x2cXX is about 0.06 to 0.08.
+    let halves: &[usize] = if format == BlockFormat::Q6K {
+        &[208]
+    } else if matches!(format, BlockFormat::Q4_1 | BlockFormat::Q4K) {
+        &[0, 2]
+    } else {
+        &[0]
+    };
     for block in bytes.chunks_exact_mut(format.block_bytes()) {
-        block
-            .iter_mut()
-            .skip(1)
-            .step_by(2)
-            .take(scales)
-            .for_each(|byte| *byte = 0x2c);
+        halves.iter().for_each(|half| block[half + 1] = 0x2c);
     }
     cpu.tile(format, (n, k), &bytes, policy).unwrap()
 }

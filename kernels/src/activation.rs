@@ -33,10 +33,10 @@ impl Cpu {
     }
 }
 
-struct Swiglu<'a> {
-    gate_up: &'a [f32],
-    intermediate: usize,
-    out: &'a mut [f32],
+pub(crate) struct Swiglu<'a> {
+    pub(crate) gate_up: &'a [f32],
+    pub(crate) intermediate: usize,
+    pub(crate) out: &'a mut [f32],
 }
 
 impl Kernel for Swiglu<'_> {

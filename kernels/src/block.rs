@@ -159,7 +159,7 @@ impl BlockFormat {
     }
 }
 
-pub(crate) use k_quants::scales_and_minima;
+pub(crate) use k_quants::{q6_k_quants, six_bit_pairs};
 pub(crate) use legacy::fifth_bits;
 
 /// The half-precision number at byte `at`.

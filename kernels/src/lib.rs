@@ -2,8 +2,9 @@
 //! NEON, plain Rust. Everything is a method of [`Cpu`], which owns an instruction set and a pool of threads.
 //!
 //! - Weights: [`BlockFormat`] reads the blocks of GGUF files; [`TiledMatrix`] holds them in tiles of 16 outputs, in
-//!   8, 5 or 4 bits; [`Linear`] is a layer of such matrices. [`F32Matrix`] keeps single precision.
-//! - Products: [`Cpu::quantize_rows`] rounds activations to 8 bits, [`Cpu::linear`] multiplies.
+//!   8, 6, 5 or 4 bits; [`Linear`] is a layer of such matrices. [`F32Matrix`] keeps single precision.
+//! - Products: [`Cpu::quantize_rows`] rounds activations to 8 bits, as [`Cpu::rms_norm_quantized`] and
+//!   [`Cpu::swiglu_quantized`] do with what they compute; [`Cpu::linear`] multiplies.
 //! - Attention: [`KvPool`] keeps keys and values in blocks of 16 positions, [`Cpu::write_kv`] stores them and
 //!   [`Cpu::attention`] reads them, for sequences of any lengths that may share blocks;
 //!   [`Cpu::bidirectional_attention`] serves encoders.

@@ -1,8 +1,13 @@
-#![expect(unsafe_code, reason = "threads write disjoint columns of one output")]
+#![expect(
+    unsafe_code,
+    reason = "threads write disjoint columns of one output; working memory is taken as bytes"
+)]
 
 use crate::gemm::{self, MAX_PANEL, Sums};
 use crate::output::Output;
+use crate::parallel::Scratch;
 use crate::quantize::Panels;
+use crate::simd::{Kernel, Simd};
 use crate::tile::{COLUMNS, Source, Weights};
 use crate::{BlockFormat, Cpu, KernelError, QuantizedRows, TilePolicy, TiledMatrix};
 
@@ -170,9 +175,8 @@ impl Cpu {
             out: Output::new(out, w.n),
             mode,
         };
-        self.pool().run(tiles.div_ceil(step), &|task| {
-            product.tiles(task * step..tiles.min((task + 1) * step))
-        });
+        let run = |task: usize| product.tiles(task * step..tiles.min((task + 1) * step));
+        self.pool().run(tiles.div_ceil(step), &run);
     }
 }
 
@@ -191,13 +195,19 @@ impl Product<'_> {
         let panels = Panels::new(self.x.rows(), gemm::panel_rows(isa));
         let per_pass = ROWS_PER_PASS / gemm::panel_rows(isa);
         let mut sums: Sums = [[0.0; COLUMNS]; MAX_PANEL];
+        let mut memory =
+            Scratch::Task.take(self.wide_bytes(&tiles, panels.count.min(per_pass)) / size_of::<f32>());
+        let memory = as_bytes(memory.values());
         for pass in (0..panels.count).step_by(per_pass) {
             for index in tiles.clone() {
                 let part = self.w.part_of(index);
                 let tile = part.matrix.tile(index - part.tile);
-                for panel_index in pass..panels.count.min(pass + per_pass) {
+                let pass = pass..panels.count.min(pass + per_pass);
+                let wide = &mut memory[..gemm::wide_bytes(isa, &tile, pass.len())];
+                gemm::widen(&tile, wide);
+                for panel_index in pass {
                     let panel = self.x.panel(panels, panel_index);
-                    gemm::multiply(isa, &tile, panel, &mut sums);
+                    gemm::multiply(isa, (&tile, wide), panel, &mut sums);
                     self.store(
                         part,
                         index - part.tile,
@@ -209,6 +219,15 @@ impl Product<'_> {
         }
     }
 
+    /// Memory for the widest of these tiles.
+    fn wide_bytes(&self, tiles: &std::ops::Range<usize>, panels: usize) -> usize {
+        let of = |index: usize| {
+            let part = self.w.part_of(index);
+            gemm::wide_bytes(self.cpu.isa(), &part.matrix.tile(index - part.tile), panels)
+        };
+        tiles.clone().map(of).max().unwrap_or(0)
+    }
+
     fn store(&self, part: &Part, tile: usize, first_row: usize, sums: &[[f32; COLUMNS]]) {
         let first = tile * COLUMNS;
         let columns = COLUMNS.min(part.matrix.n() - first);
@@ -217,26 +236,49 @@ impl Product<'_> {
         if let Some(values) = &self.w.bias {
             bias[..columns].copy_from_slice(&values[part.column + first..][..columns]);
         }
-        for (row, sums) in sums.iter().enumerate() {
-            let values = std::array::from_fn(|column| sums[column] * gain + bias[column]);
+        self.cpu.dispatch(Store {
+            product: self,
+            place: (first_row, part.column + first, columns),
+            sums,
+            gain,
+            bias,
+        });
+    }
+}
+
+/// Writes the sums of one tile and one panel to the output.
+struct Store<'a> {
+    product: &'a Product<'a>,
+    /// The first row, the first column and the number of columns.
+    place: (usize, usize, usize),
+    sums: &'a [[f32; COLUMNS]],
+    gain: f32,
+    bias: [f32; COLUMNS],
+}
+
+impl Kernel for Store<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        let (gain, bias) = (simd.splat(self.gain), simd.load(&self.bias));
+        let (first_row, column, columns) = self.place;
+        for (row, sums) in self.sums.iter().enumerate() {
+            let value = simd.add(simd.mul(simd.load(sums), gain), bias);
             // SAFETY: a tile belongs to one task, a task runs once, and no two tiles share a column.
-            let out = unsafe { self.out.cells(first_row + row, part.column + first, columns) };
-            // Of a width it knows, the compiler makes vectors.
-            match out.first_chunk_mut::<COLUMNS>() {
-                Some(out) => put(self.mode, out, &values),
-                None => put(self.mode, out, &values),
-            }
+            let out = unsafe { self.product.out.cells(first_row + row, column, columns) };
+            let value = match self.product.mode {
+                OutMode::Write => value,
+                OutMode::Add => simd.add(simd.load_partial(out, 0.0), value),
+            };
+            simd.store_partial(value, out);
         }
     }
 }
 
-#[inline(always)]
-fn put(mode: OutMode, out: &mut [f32], values: &[f32; COLUMNS]) {
-    let cells = out.iter_mut().zip(values);
-    match mode {
-        OutMode::Write => cells.for_each(|(out, value)| *out = *value),
-        OutMode::Add => cells.for_each(|(out, value)| *out += value),
-    }
+fn as_bytes(values: &mut [f32]) -> &mut [u8] {
+    // SAFETY: every byte of a number is a byte, and any bytes are a number; the borrow goes on.
+    unsafe { std::slice::from_raw_parts_mut(values.as_mut_ptr().cast(), size_of_val(values)) }
 }
 
 #[cfg(test)]

@@ -46,11 +46,11 @@ pub struct Affine<'a> {
     pub bias: &'a [f32],
 }
 
-struct RmsNorm<'a> {
-    x: &'a [f32],
-    weight: &'a [f32],
-    eps: f32,
-    out: &'a mut [f32],
+pub(crate) struct RmsNorm<'a> {
+    pub(crate) x: &'a [f32],
+    pub(crate) weight: &'a [f32],
+    pub(crate) eps: f32,
+    pub(crate) out: &'a mut [f32],
 }
 
 impl Kernel for RmsNorm<'_> {

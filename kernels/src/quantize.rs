@@ -1,20 +1,22 @@
-#![cfg_attr(
-    target_arch = "x86_64",
-    expect(
-        unsafe_code,
-        reason = "calls functions compiled for an instruction set found at run time"
-    )
+#![expect(
+    unsafe_code,
+    reason = "threads write disjoint panels, with functions compiled for an instruction set found at run time"
 )]
 
+use std::ops::Range;
+
+use crate::activation::Swiglu;
 use crate::gemm;
+use crate::norm::RmsNorm;
+use crate::parallel::{Scratch, SharedSlice};
 use crate::tile::BLOCK;
 use crate::{Cpu, Isa};
 
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 
-/// Words of 32 bits a row takes in a block: eight of four values each, the scale, the sum times -128, the sum times
-/// -16, and the scale times the sum.
+/// Words of 32 bits a row takes in a block: eight of four values each, the scale, the sum times -128, the sum of the
+/// first 16 values times -32, and the scale times the sum.
 pub(crate) const ROW_WORDS: usize = BLOCK / 4 + 4;
 
 /// Values below which one thread is faster than waking another.
@@ -31,6 +33,7 @@ pub struct QuantizedRows {
     rows: usize,
     k: usize,
     isa: Option<Isa>,
+    /// At least as many as the rows need.
     words: Vec<u32>,
 }
 
@@ -102,39 +105,81 @@ impl Cpu {
     /// # Panics
     /// When `k` is not a positive multiple of 32 or `x` is not a whole number of rows.
     pub fn quantize_rows(&self, x: &[f32], k: usize, out: &mut QuantizedRows) {
+        self.fill_panels((x.len(), k), out, &|rows, words| {
+            pack(self.isa(), &x[rows.start * k..rows.end * k], k, words);
+        });
+    }
+
+    /// [`Cpu::rms_norm`] of `x`, rounded as by [`Cpu::quantize_rows`]: the same bits as those two one after the other.
+    ///
+    /// # Panics
+    /// As those two.
+    pub fn rms_norm_quantized(&self, x: &[f32], weight: &[f32], eps: f32, out: &mut QuantizedRows) {
+        let k = weight.len();
+        self.fill_panels((x.len(), k), out, &|rows, words| {
+            let x = &x[rows.start * k..rows.end * k];
+            let mut normed = Scratch::Task.take(x.len());
+            let out = normed.values();
+            self.dispatch(RmsNorm { x, weight, eps, out });
+            pack(self.isa(), normed.values(), k, words);
+        });
+    }
+
+    /// [`Cpu::swiglu`] of `gate_up`, rounded as by [`Cpu::quantize_rows`]: the same bits as those two one after the
+    /// other.
+    ///
+    /// # Panics
+    /// As those two.
+    pub fn swiglu_quantized(&self, gate_up: &[f32], intermediate: usize, out: &mut QuantizedRows) {
+        let k = intermediate;
+        assert!(gate_up.len().is_multiple_of(2), "gate and up values");
+        self.fill_panels((gate_up.len() / 2, k), out, &|rows, words| {
+            let gate_up = &gate_up[2 * rows.start * k..2 * rows.end * k];
+            let mut activated = Scratch::Task.take(gate_up.len() / 2);
+            self.dispatch(Swiglu {
+                gate_up,
+                intermediate,
+                out: activated.values(),
+            });
+            pack(self.isa(), activated.values(), k, words);
+        });
+    }
+
+    /// Makes `out` hold `values` values in rows of `k`, and calls `fill` with the rows and the words of each panel.
+    fn fill_panels(
+        &self,
+        (values, k): (usize, usize),
+        out: &mut QuantizedRows,
+        fill: &(dyn Fn(Range<usize>, &mut [u32]) + Sync),
+    ) {
         assert!(
             k > 0 && k.is_multiple_of(BLOCK),
             "k is {k}; expected a positive multiple of {BLOCK}"
         );
         assert!(
-            x.len().is_multiple_of(k),
-            "{} values are no whole number of rows of {k}",
-            x.len()
+            values.is_multiple_of(k),
+            "{values} values are no whole number of rows of {k}"
         );
-        out.rows = x.len() / k;
+        out.rows = values / k;
         out.k = k;
         out.isa = Some(self.isa());
         let row_words = k / BLOCK * ROW_WORDS;
-        out.words.resize(out.rows * row_words, 0);
-        let panels = Panels::new(out.rows, gemm::panel_rows(self.isa()));
-        let mut rest = &mut out.words[..];
-        let mut pieces: Vec<(&[f32], &mut [u32])> = Vec::with_capacity(panels.count);
-        for index in 0..panels.count {
-            let (start, end) = (panels.start(index), panels.start(index + 1));
-            let (words, left) = std::mem::take(&mut rest).split_at_mut((end - start) * row_words);
-            rest = left;
-            pieces.push((&x[start * k..end * k], words));
+        if out.words.len() < out.rows * row_words {
+            out.words.resize(out.rows * row_words, 0);
         }
-        if x.len() <= ALONE {
-            pieces
-                .iter_mut()
-                .for_each(|(x, words)| pack(self.isa(), x, k, words));
-        } else {
-            self.pool().run_pieces(&mut pieces, 1, &|_, piece| {
-                piece
-                    .iter_mut()
-                    .for_each(|(x, words)| pack(self.isa(), x, k, words));
+        let panels = Panels::new(out.rows, gemm::panel_rows(self.isa()));
+        let words = SharedSlice::new(&mut out.words);
+        let run = |index: usize| {
+            let (start, end) = (panels.start(index), panels.start(index + 1));
+            // SAFETY: panels do not overlap, and each is filled once.
+            fill(start..end, unsafe {
+                words.part(start * row_words..end * row_words)
             });
+        };
+        if values <= ALONE {
+            (0..panels.count).for_each(run);
+        } else {
+            self.pool().run(panels.count, &run);
         }
     }
 }
@@ -196,15 +241,16 @@ fn quantize_block(x: &[f32; BLOCK]) -> [u32; ROW_WORDS] {
     );
     let (scale, inverse) = scale_and_inverse(largest);
     let mut words = [0; ROW_WORDS];
-    let mut sum = 0_i32;
+    let mut sums = [0_i32; 2];
     for (at, &value) in x.iter().enumerate() {
         let quant = (value * inverse).round_ties_even() as i8;
-        sum += i32::from(quant);
+        sums[at / (BLOCK / 2)] += i32::from(quant);
         words[at / 4] |= u32::from(quant as u8) << (at % 4 * 8);
     }
+    let sum = sums[0] + sums[1];
     words[BLOCK / 4] = scale.to_bits();
     words[BLOCK / 4 + 1] = (-128 * sum) as u32;
-    words[BLOCK / 4 + 2] = (-16 * sum) as u32;
+    words[BLOCK / 4 + 2] = (-32 * sums[0]) as u32;
     words[BLOCK / 4 + 3] = (scale * sum as f32).to_bits();
     words
 }
@@ -289,14 +335,48 @@ mod tests {
     }
 
     #[test]
+    fn fused_steps_give_the_bits_of_separate_ones() {
+        let k = 96;
+        let weight = numbers(4, k);
+        for rows in [1, 2, 13, 200] {
+            let x = numbers(rows as u64, rows * 2 * k);
+            for cpu in cpus() {
+                let (mut fused, mut separate) = (QuantizedRows::new(), QuantizedRows::new());
+                let mut between = vec![0.0; x.len()];
+                cpu.rms_norm(&x, &weight, 1e-6, &mut between);
+                cpu.quantize_rows(&between, k, &mut separate);
+                cpu.rms_norm_quantized(&x, &weight, 1e-6, &mut fused);
+                assert_eq!(fused.words, separate.words, "norm of {rows} rows, {}", cpu.isa());
+                let mut between = vec![0.0; x.len() / 2];
+                cpu.swiglu(&x, k, &mut between);
+                cpu.quantize_rows(&between, k, &mut separate);
+                cpu.swiglu_quantized(&x, k, &mut fused);
+                assert_eq!((fused.rows(), fused.k()), (rows, k));
+                assert_eq!(
+                    fused.words,
+                    separate.words,
+                    "swiglu of {rows} rows, {}",
+                    cpu.isa()
+                );
+            }
+        }
+    }
+
+    #[test]
     fn a_block_is_its_integers_scale_and_sums() {
         let mut x = [0.0; BLOCK];
-        (x[0], x[1], x[2], x[5]) = (2.0, -2.0, 0.5 / 63.5, 1.0);
+        (x[0], x[1], x[2], x[5], x[16]) = (2.0, -2.0, 0.5 / 63.5, 1.0, -1.0);
         let words = quantize_block(&x);
         assert_eq!(words[0], 0x0000_817f, "127, -127, and half a step to even");
         assert_eq!(words[1], 0x0000_4000, "63.5 to even");
         assert_eq!(f32::from_bits(words[8]), 2.0 / 127.0);
-        assert_eq!((words[9] as i32, words[10] as i32), (-128 * 64, -16 * 64));
-        assert_eq!(f32::from_bits(words[11]), 2.0 / 127.0 * 64.0);
+        assert_eq!(words[4], 0x0000_00c0, "-63.5 to even");
+        assert_eq!((words[9] as i32, words[10] as i32), (0, -32 * 64));
+        x[17] = 2.0;
+        assert_eq!(
+            f32::from_bits(quantize_block(&x)[11]),
+            2.0 / 127.0 * 127.0,
+            "scale times sum"
+        );
     }
 }

@@ -1,23 +1,38 @@
 //! A conversation as every part of the product sees it, whatever file it came from.
 
-mod file;
+mod chat;
+mod chatgpt;
+mod claude;
+mod container;
+mod discord;
+mod intake;
 mod json;
 mod jsonl;
 mod locomo;
 mod longmemeval;
+mod moment;
+mod openai;
+mod read;
+mod sharegpt;
+mod slack;
+mod sniff;
+mod telegram;
 #[cfg(test)]
 mod tests;
+mod whatsapp;
 
 use std::collections::HashSet;
 use std::fmt;
 
-use jiff::civil::DateTime;
 use serde::{Deserialize, Serialize};
 
 use crate::RetrievalError;
 
-pub use file::{Format, read_conversations, recognise};
+pub use intake::{DateOrder, ReadOptions, ReadReport, Skipped};
 pub use jsonl::write_jsonl;
+pub(crate) use jsonl::{first_line, read_records, records};
+pub use moment::{Moment, Zone};
+pub use read::{Format, for_each_conversation, read_conversations, recognise};
 
 macro_rules! string_id {
     ($(#[$doc:meta])* $name:ident) => {
@@ -71,6 +86,8 @@ pub struct Turn {
     pub text: String,
     /// What an attached image shows, where the source says it.
     pub caption: Option<String>,
+    /// When it was said; `None` where the source gives a time for the session alone, or none.
+    pub time: Option<Moment>,
 }
 
 /// Turns that belong together in time.
@@ -78,8 +95,8 @@ pub struct Turn {
 pub struct Session {
     /// Unique in its conversation.
     pub id: SessionId,
-    /// When it began, local time of the source; `None` where the source does not say. Never invented.
-    pub time: Option<DateTime>,
+    /// When it began; `None` where the source does not say. Never invented.
+    pub time: Option<Moment>,
     /// In the order in which they were said.
     pub turns: Vec<Turn>,
 }
@@ -89,6 +106,8 @@ pub struct Session {
 pub struct Conversation {
     /// Unique in a store.
     pub id: ConversationId,
+    /// What people call it, where the source says it.
+    pub title: Option<String>,
     /// In order.
     pub sessions: Vec<Session>,
 }
@@ -97,6 +116,16 @@ pub struct Conversation {
 const MAX_ID_BYTES: usize = 400;
 
 impl Conversation {
+    /// Adds the sessions of a later piece of the same conversation.
+    fn append(&mut self, piece: Self) {
+        for session in piece.sessions {
+            match self.sessions.iter_mut().rfind(|known| known.id == session.id) {
+                Some(known) => known.turns.extend(session.turns),
+                None => self.sessions.push(session),
+            }
+        }
+    }
+
     /// Number of turns.
     #[must_use]
     pub fn turn_count(&self) -> usize {

@@ -18,8 +18,8 @@ pub enum RetrievalError {
     },
     /// The file fits no known format.
     #[error(
-        "{path}, line {line}: not a known conversation format, found {received}; expected LoCoMo JSON, LongMemEval JSON \
-         or mneme JSONL (docs/formats.md)"
+        "{path}, line {line}: not a known conversation format, found {received}; expected one of {} (docs/formats.md)",
+        crate::Format::names()
     )]
     UnknownFormat {
         /// The file.
@@ -40,6 +40,18 @@ pub enum RetrievalError {
         format: &'static str,
         /// What was expected and what is there.
         reason: String,
+    },
+    /// A WhatsApp chat whose dates can be read in more than one order, or in none.
+    #[error(
+        "{path}: its dates, such as {example}, {why}; say how they are written with --date-order dmy, mdy or ymd"
+    )]
+    AmbiguousDates {
+        /// The file.
+        path: PathBuf,
+        /// A date of it.
+        example: String,
+        /// What the dates of the whole file leave open.
+        why: &'static str,
     },
     /// The file has no conversation of that id.
     #[error("{path} has no conversation {sample}; it has {}", known.join(", "))]
@@ -86,8 +98,8 @@ pub enum RetrievalError {
     },
     /// The store's vectors come from another embedder.
     #[error(
-        "the memory {path} was made with {expected}, but {received} is in use; use the first, or ingest again into a new \
-         memory"
+        "the memory {path} was made with {expected}, but {received} is in use; use the first, or make the vectors anew with \
+         `mneme memory reindex`"
     )]
     EmbedderMismatch {
         /// The folder.
@@ -110,6 +122,30 @@ pub enum RetrievalError {
         conversation: String,
         /// What there is.
         known: Vec<String>,
+    },
+    /// No such session in the store.
+    #[error("conversation {conversation} has no session {session}; `mneme memory show` lists what is stored")]
+    UnknownSession {
+        /// The conversation looked in.
+        conversation: String,
+        /// The session looked for.
+        session: String,
+    },
+    /// A name that no namespace can have.
+    #[error("the namespace {name:?} has {bytes} bytes, expected 1 to 120")]
+    InvalidNamespace {
+        /// What was given.
+        name: String,
+        /// Its length.
+        bytes: usize,
+    },
+    /// The store's vectors were made anew since it was opened.
+    #[error("the memory {path} was reindexed with {embedder} meanwhile; open it again")]
+    Reindexed {
+        /// The folder.
+        path: PathBuf,
+        /// Whose vectors it has now.
+        embedder: String,
     },
     /// No such turn in the store.
     #[error("conversation {conversation} has no turn {turn}; `mneme memory show` lists what is stored")]
@@ -134,11 +170,14 @@ pub enum RetrievalError {
     ChangedMeanwhile,
     /// The disk is full; the store is as it was before the transaction.
     #[error(
-        "the disk that holds {path} is full; nothing of this transaction was stored, free some space and run again"
+        "no space is left for the memory {path} ({reason}); what was committed before is whole, free some space and run \
+         again"
     )]
     DiskFull {
         /// The folder.
         path: PathBuf,
+        /// What the system said.
+        reason: String,
     },
     /// LMDB failed.
     #[error("the memory {path} cannot be used: {source}")]
@@ -160,6 +199,12 @@ pub enum RetrievalError {
     /// The vector index failed.
     #[error("the vector index failed: {0}")]
     Vectors(arroy::Error),
+    /// An export could not be written.
+    #[error("the export cannot be written: {source}")]
+    Export {
+        /// What the system said.
+        source: std::io::Error,
+    },
     /// The embedder failed.
     #[error(transparent)]
     Embedder(#[from] EngineError),

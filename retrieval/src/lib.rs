@@ -37,11 +37,14 @@ mod store;
 mod text;
 
 pub use conversation::{
-    Conversation, ConversationId, Format, Session, SessionId, Turn, TurnId, read_conversations, recognise,
-    write_jsonl,
+    Conversation, ConversationId, DateOrder, Format, Moment, ReadOptions, ReadReport, Session, SessionId,
+    Skipped, Turn, TurnId, Zone, for_each_conversation, read_conversations, recognise, write_jsonl,
 };
 pub use error::RetrievalError;
 pub use recall::{Card, Hit, Recall, Retriever, SearchRequest, TurnRecord};
 pub use search::{Fusion, Neighbours, RankingConfig, Searcher, Vocabulary};
-pub use store::{ConversationSummary, IngestProgress, IngestReport, IngestStage, Memory, MemorySettings};
+pub use store::{
+    CheckReport, ConversationSummary, Deletion, Finding, IngestProgress, IngestReport, IngestStage, Memory,
+    MemorySettings, Stats, Table, export_embedder, namespace_folder, namespaces,
+};
 pub use text::Language;

@@ -14,7 +14,8 @@ pub struct TurnRecord {
     pub session: SessionId,
     /// Unique in its conversation.
     pub id: TurnId,
-    /// When its session began; `None` where the source does not say.
+    /// When it was said, or else when its session began: in UTC, or by a clock of unknown zone; `None` where the source does
+    /// not say.
     pub time: Option<DateTime>,
     /// Position in the whole conversation, from 0: sorting by it restores the order in which turns were said.
     pub position: u32,

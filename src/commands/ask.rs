@@ -19,9 +19,10 @@ pub(crate) fn run(args: &AskArgs, quiet: bool) -> Result<()> {
     let cpu = assemble::cpu(args.model.threads)?;
     let spinner = progress::spinner(quiet);
     spinner.set_message("opening the memory");
-    let searcher = assemble::searcher(cpu.clone(), &args.memory, args.conversation.as_deref())?;
+    let folder = assemble::folder(&args.place.memory, args.place.namespace.as_deref())?;
+    let searcher = assemble::searcher(cpu.clone(), &folder, args.conversation.as_deref())?;
     spinner.set_message(format!("loading {}", args.model.model));
-    let loaded = assemble::language_model(cpu, &args.model, Some(&args.memory))?;
+    let loaded = assemble::language_model(cpu, &args.model, Some(&folder))?;
     let cancel = interrupt::flag()?;
     let jobs = args.questions.iter().map(|text| Job {
         question: Question {

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use retrieval::read_conversations;
 use weights::ModelStore;
 
-use crate::cli::{AskArgs, DEFAULT_EMBEDDER, DemoArgs, Method};
+use crate::cli::{AskArgs, DEFAULT_EMBEDDER, DemoArgs, Method, Place};
 use crate::commands::{ask, ingest, models};
 use crate::{assemble, output};
 
@@ -52,7 +52,10 @@ pub(crate) fn run(args: DemoArgs, quiet: bool) -> Result<()> {
     ask::run(
         &AskArgs {
             questions: vec![question],
-            memory,
+            place: Place {
+                memory,
+                namespace: None,
+            },
             conversation: None,
             method: Method::Memcot,
             max_iterations: None,

@@ -1,11 +1,11 @@
 //! `mneme models`: list, fetch, check, look into.
 
-use std::path::{Path, PathBuf};
+mod inspect;
 
 use anyhow::Result;
 use indicatif::ProgressBar;
 use serde_json::json;
-use weights::{ModelState, ModelStore, Pin, PullProgress, PullUpdate, Summary};
+use weights::{ModelState, ModelStore, Pin, PullProgress, PullUpdate};
 
 use crate::cli::{ModelsArgs, ModelsCommand};
 use crate::{output, progress};
@@ -20,7 +20,7 @@ pub(crate) fn run(args: ModelsArgs, quiet: bool) -> Result<()> {
             Ok(())
         }
         ModelsCommand::Verify { name } => verify(&store, &name, quiet),
-        ModelsCommand::Inspect { path, json } => inspect(&store, &path, json),
+        ModelsCommand::Inspect(args) => inspect::run(&store, &args),
     }
 }
 
@@ -105,78 +105,5 @@ fn verify(store: &ModelStore, name: &str, quiet: bool) -> Result<()> {
             file.name, file.bytes, file.sha256
         ));
     }
-    Ok(())
-}
-
-fn inspect(store: &ModelStore, given: &str, json: bool) -> Result<()> {
-    let path = file_of(store, given)?;
-    let summary = weights::inspect(&path)?;
-    if json {
-        output::json(&as_json(&summary))
-    } else {
-        print(&summary)
-    }
-}
-
-/// A path that exists stands for itself; anything else is a model's name.
-fn file_of(store: &ModelStore, given: &str) -> Result<PathBuf> {
-    if Path::new(given).is_file() {
-        return Ok(PathBuf::from(given));
-    }
-    let files = store.locate(given)?;
-    Ok(if files.is_gguf() {
-        files.gguf()?
-    } else {
-        files.file("model.safetensors")?
-    })
-}
-
-fn as_json(summary: &Summary) -> serde_json::Value {
-    json!({
-        "path": summary.path,
-        "format": format!("{:?}", summary.format),
-        "architecture": summary.architecture,
-        "name": summary.name,
-        "bytes": summary.bytes,
-        "parameters": summary.parameters,
-        "layers": summary.layers,
-        "context": summary.context,
-        "vocabulary": summary.vocabulary,
-        "tokenizer": summary.tokenizer,
-        "chat_template": summary.chat_template,
-        "types": summary.types.iter().map(|share| json!({
-            "name": share.name, "tensors": share.tensors, "bytes": share.bytes,
-        })).collect::<Vec<_>>(),
-    })
-}
-
-fn print(summary: &Summary) -> Result<()> {
-    let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".into());
-    let number = |value: Option<u32>| value.map_or("-".into(), |n| n.to_string());
-    let types = summary
-        .types
-        .iter()
-        .map(|t| format!("{} {} ({})", t.tensors, t.name, output::bytes(t.bytes)));
-    let rows = [
-        ("file", summary.path.display().to_string()),
-        ("format", format!("{:?}", summary.format)),
-        ("architecture", text(&summary.architecture)),
-        ("name", text(&summary.name)),
-        ("size", output::bytes(summary.bytes)),
-        (
-            "parameters",
-            format!("{:.1} million", summary.parameters as f64 / 1e6),
-        ),
-        ("layers", number(summary.layers)),
-        ("context", number(summary.context)),
-        ("vocabulary", number(summary.vocabulary)),
-        ("tokenizer", text(&summary.tokenizer)),
-        (
-            "chat template",
-            if summary.chat_template { "yes" } else { "no" }.into(),
-        ),
-        ("tensors", types.collect::<Vec<_>>().join(", ")),
-    ];
-    output::table(&rows.map(|(name, value)| vec![name.to_owned(), value]));
     Ok(())
 }

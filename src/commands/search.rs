@@ -9,7 +9,8 @@ use crate::commands::ask::quote;
 use crate::{assemble, output};
 
 pub(crate) fn run(args: &SearchArgs) -> Result<()> {
-    let searcher = assemble::searcher(assemble::cpu(None)?, &args.memory, args.conversation.as_deref())?;
+    let folder = assemble::folder(&args.place.memory, args.place.namespace.as_deref())?;
+    let searcher = assemble::searcher(assemble::cpu(None)?, &folder, args.conversation.as_deref())?;
     let request = SearchRequest {
         query: args.query.clone(),
         limit: args.limit,

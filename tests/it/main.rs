@@ -7,5 +7,6 @@ mod eval; // recall, scores, a run that goes on
 mod fixture; // what the tests share
 mod interrupted; // killed ingest and pull
 mod layers; // no crate depends on one above it
+mod memory_plan; // the loaded model keeps to its plan
 mod readme; // the README's commands exist and are what CI runs
 mod style; // file length, lint exceptions

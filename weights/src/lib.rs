@@ -35,6 +35,7 @@ pub use inspect::{Format, Summary, TypeShare, inspect};
 pub use manifest::{
     EmbedderProfile, Family, FileEntry, Manifest, ModelEntry, Piece, Pooling, Purpose, Source,
 };
+pub use mapped::MappedFile;
 pub use pull::{PullProgress, PullStage, PullUpdate};
 pub use safetensors::{Dtype, SafeTensor, SafeTensors};
 pub use store::{ModelFiles, ModelState, ModelStatus, ModelStore};

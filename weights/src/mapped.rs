@@ -14,16 +14,16 @@ use crate::error::WeightsError;
 
 /// A whole file, mapped read-only and shared with every other reader of it.
 #[derive(Debug)]
-pub(crate) struct MappedFile {
+pub struct MappedFile {
     map: Mmap,
 }
 
 impl MappedFile {
-    /// Maps `path`.
+    /// Maps `path`, which must not be changed in place while it is mapped; replacing it by a rename is fine.
     ///
     /// # Errors
     /// The file cannot be opened or mapped, or is a folder.
-    pub(crate) fn open(path: &Path) -> Result<Self, WeightsError> {
+    pub fn open(path: &Path) -> Result<Self, WeightsError> {
         let file = File::open(path).map_err(WeightsError::io("open", path))?;
         let metadata = file.metadata().map_err(WeightsError::io("read", path))?;
         if metadata.is_dir() {
@@ -38,6 +38,12 @@ impl MappedFile {
         // finished file in place (it writes beside it and renames), so the old bytes live as long as the map.
         let map = unsafe { Mmap::map(&file) }.map_err(WeightsError::io("map", path))?;
         Ok(Self { map })
+    }
+}
+
+impl AsRef<[u8]> for MappedFile {
+    fn as_ref(&self) -> &[u8] {
+        &self.map
     }
 }
 

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use engine_contract::{EmbedKind, Embedder, EmbedderInfo, EngineError};
 use kernels::Cpu;
-use weights::{EmbedderProfile, ModelFiles, Pooling, SafeTensors, Tokenizer};
+use weights::{ModelFiles, Pooling, SafeTensors, Tokenizer};
 
 use super::dense::Precision;
 use super::forward::{Encoder, Scratch};
 use super::layers::BertWeights;
-use super::profile::profile;
 use super::shape::BertShape;
 use crate::LoadError;
+use crate::embedding::{Frame, Texts, normalise, passes, profile};
 
 /// Tokens of one forward pass and thread, unless a single text has more. What matters is that a pass's activations
 /// stay in the second-level cache: MiniLM embeds 8,090 tokens/s and core at 256, 6,480 at 1024, 5,130 at 16,384.
@@ -21,8 +21,7 @@ const TOKENS_PER_THREAD: usize = 256;
 #[derive(Debug)]
 pub struct BertEmbedder {
     info: EmbedderInfo,
-    profile: EmbedderProfile,
-    tokenizer: Tokenizer,
+    texts: Texts,
     encoder: Encoder,
     cpu: Arc<Cpu>,
 }
@@ -37,7 +36,7 @@ impl BertEmbedder {
         let path = files.file("config.json")?;
         let config = std::fs::read_to_string(&path).map_err(|source| LoadError::Io { path, source })?;
         let shape = BertShape::parse(&files.name, &config)?;
-        let mut profile = profile(files, &shape)?;
+        let mut profile = profile(files, shape.positions)?;
         profile.max_tokens = profile.max_tokens.min(shape.positions);
         let tokenizer = Tokenizer::from_file(files.file("tokenizer.json")?)?;
         if tokenizer.vocab_size() > shape.vocabulary {
@@ -55,8 +54,11 @@ impl BertEmbedder {
                 normalised: profile.normalise,
                 max_tokens: profile.max_tokens,
             },
-            profile,
-            tokenizer,
+            texts: Texts {
+                tokenizer,
+                profile,
+                frame: Frame::Template,
+            },
             encoder: Encoder {
                 weights: BertWeights::load(&tensors, &shape, precision)?,
                 shape,
@@ -65,39 +67,16 @@ impl BertEmbedder {
         })
     }
 
-    fn tokens(&self, index: usize, text: &str, kind: EmbedKind) -> Result<Vec<u32>, EngineError> {
-        let prefix = match kind {
-            EmbedKind::Query => &self.profile.query_prefix,
-            EmbedKind::Passage => &self.profile.passage_prefix,
-        };
-        let joined;
-        let text = if prefix.is_empty() {
-            text
-        } else {
-            joined = format!("{prefix}{text}");
-            &joined
-        };
-        let tokens = self.tokenizer.encode_with_template(text, self.profile.max_tokens);
-        tokens.map_err(|error| EngineError::Embedding {
-            index,
-            reason: error.to_string(),
-        })
-    }
-
     /// The vector of one text's hidden states `[tokens, hidden]`.
     fn pool(&self, states: &[f32]) -> Vec<f32> {
         let hidden = self.encoder.shape.hidden;
-        let mut vector = match self.profile.pooling {
+        let mut vector = match self.texts.profile.pooling {
             Pooling::Mean => mean(states, hidden),
             Pooling::Cls => states[..hidden].to_vec(),
             Pooling::LastToken => states[states.len() - hidden..].to_vec(),
         };
-        if self.profile.normalise {
-            let norm = vector.iter().map(|value| value * value).sum::<f32>().sqrt();
-            // A vector without direction stays as it is.
-            if norm > 0.0 {
-                vector.iter_mut().for_each(|value| *value /= norm);
-            }
+        if self.texts.profile.normalise {
+            normalise(&mut vector);
         }
         vector
     }
@@ -109,11 +88,7 @@ impl Embedder for BertEmbedder {
     }
 
     fn embed(&self, texts: &[&str], kind: EmbedKind) -> Result<Vec<Vec<f32>>, EngineError> {
-        let tokens = texts
-            .iter()
-            .enumerate()
-            .map(|(index, text)| self.tokens(index, text, kind));
-        let tokens: Vec<Vec<u32>> = tokens.collect::<Result<_, _>>()?;
+        let tokens = self.texts.tokens(texts, kind)?;
         let mut scratch = Scratch::default();
         let mut vectors = Vec::with_capacity(texts.len());
         for pass in passes(&tokens, TOKENS_PER_THREAD * self.cpu.threads()) {
@@ -129,23 +104,6 @@ impl Embedder for BertEmbedder {
     }
 }
 
-/// Cuts texts into runs of at most `budget` tokens; a longer text is a run of its own.
-fn passes(texts: &[Vec<u32>], budget: usize) -> Vec<Vec<&[u32]>> {
-    let mut passes: Vec<Vec<&[u32]>> = Vec::new();
-    let mut used = budget;
-    for text in texts {
-        match passes.last_mut() {
-            Some(pass) if used + text.len() <= budget => pass.push(text),
-            _ => {
-                passes.push(vec![text]);
-                used = 0;
-            }
-        }
-        used += text.len();
-    }
-    passes
-}
-
 fn mean(states: &[f32], hidden: usize) -> Vec<f32> {
     let mut sum = vec![0.0f32; hidden];
     for row in states.chunks_exact(hidden) {
@@ -159,20 +117,6 @@ fn mean(states: &[f32], hidden: usize) -> Vec<f32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn passes_respect_the_budget_and_keep_the_order() {
-        let texts: Vec<Vec<u32>> = [3, 4, 9, 1, 1]
-            .into_iter()
-            .map(|length| vec![length; length as usize])
-            .collect();
-        let lengths: Vec<Vec<usize>> = passes(&texts, 7)
-            .iter()
-            .map(|pass| pass.iter().map(|text| text.len()).collect())
-            .collect();
-        assert_eq!(lengths, [vec![3, 4], vec![9], vec![1, 1]]);
-        assert!(passes(&[], 7).is_empty());
-    }
 
     #[test]
     fn the_mean_is_over_rows() {

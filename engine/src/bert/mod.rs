@@ -9,7 +9,6 @@ mod dense;
 mod embedder;
 mod forward;
 mod layers;
-mod profile;
 mod shape;
 
 pub use dense::Precision;

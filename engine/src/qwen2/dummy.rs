@@ -66,6 +66,8 @@ impl Qwen2 {
         let kv = shape.kv_heads * shape.head_dim;
         let layers = (0..shape.layers)
             .map(|_| {
+                let (head, qk_norm) = (vec![1.0; shape.head_dim], shape.qk_norm);
+                let bias = (!qk_norm).then(|| random.vector(shape.qkv()));
                 let qkv = vec![
                     random.matrix(shape.attention(), hidden)?,
                     random.matrix(kv, hidden)?,
@@ -77,7 +79,8 @@ impl Qwen2 {
                 ];
                 Ok(Layer {
                     attention_norm: vec![1.0; hidden],
-                    qkv: Linear::new(qkv, Some(random.vector(shape.qkv())))?,
+                    qkv: Linear::new(qkv, bias)?,
+                    qk_norm: qk_norm.then(|| [head.clone(), head]),
                     attention_output: Linear::new(vec![random.matrix(hidden, shape.attention())?], None)?,
                     feed_forward_norm: vec![1.0; hidden],
                     gate_up: Linear::new(gate_up, None)?,
@@ -87,6 +90,10 @@ impl Qwen2 {
             .collect::<Result<Vec<_>, LoadError>>()?;
         let output = Linear::new(vec![random.matrix(shape.vocabulary, hidden)?], None)?;
         let norm = vec![1.0; hidden];
-        Self::assemble(shape, cpu, (Embedding::Dummy { seed }, layers, norm, output))
+        Self::assemble(
+            shape,
+            cpu,
+            (Embedding::Dummy { seed }, layers, norm, Some(output)),
+        )
     }
 }

@@ -5,7 +5,7 @@ use super::dummy::Random;
 use super::source::WeightFiles;
 use crate::LoadError;
 
-const TENSOR: &str = "token_embd.weight";
+pub(super) const TENSOR: &str = "token_embd.weight";
 
 /// Where embedding rows come from. The matrix stays in the mapped file: a batch needs a few rows of it.
 #[derive(Debug)]
@@ -26,6 +26,17 @@ impl Embedding {
         // A row of whole blocks, or an error before the first request.
         files.find(TENSOR, &shape)?.format.row_bytes(shape[1])?;
         Ok(Self::File { files, shape })
+    }
+
+    /// Bytes of the matrix in the mapped file.
+    pub(super) fn bytes(&self) -> u64 {
+        match self {
+            Self::File { files, shape } => {
+                let source = files.find(TENSOR, shape).expect("found when opened");
+                source.bytes.len() as u64
+            }
+            Self::Dummy { .. } => 0,
+        }
     }
 
     /// Writes the embeddings of `tokens` to `out` `[tokens.len(), hidden]`.

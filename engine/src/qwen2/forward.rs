@@ -10,16 +10,12 @@ use super::model::{Layer, Qwen2};
 pub struct Scratch {
     /// `[rows, hidden]`, the residual stream.
     stream: Vec<f32>,
-    /// `[rows, hidden]`
-    normed: Vec<f32>,
     /// `[rows, q + k + v]`
     qkv: Vec<f32>,
     /// `[rows, q]`
     attention: Vec<f32>,
     /// `[rows, 2 * intermediate]`
     gate_up: Vec<f32>,
-    /// `[rows, intermediate]`
-    activated: Vec<f32>,
     quantized: QuantizedRows,
 }
 
@@ -38,8 +34,34 @@ impl Qwen2 {
         scratch: &mut Scratch,
         logits: &mut Vec<f32>,
     ) {
-        let hidden = self.shape.hidden;
         resize(logits, batch.outputs() * self.shape.vocabulary);
+        self.layers(batch, pool, scratch);
+        if batch.outputs() > 0 {
+            let output = self
+                .output
+                .as_ref()
+                .expect("a language model has an output matrix");
+            self.norm(&self.norm, scratch);
+            self.cpu
+                .linear(output, &scratch.quantized, logits, OutMode::Write);
+        }
+    }
+
+    /// As [`Qwen2::forward`], but gives the wanted rows as they come out of the last norm: `[batch.outputs(), hidden]`.
+    pub(crate) fn hidden<'s>(
+        &self,
+        batch: &Batch<'_>,
+        pool: &mut KvPool,
+        scratch: &'s mut Scratch,
+    ) -> &'s [f32] {
+        self.layers(batch, pool, scratch);
+        self.norm(&self.norm, scratch);
+        &scratch.normed
+    }
+
+    /// Leaves the residual stream of the wanted rows in `scratch.stream`.
+    fn layers(&self, batch: &Batch<'_>, pool: &mut KvPool, scratch: &mut Scratch) {
+        let hidden = self.shape.hidden;
         if batch.rows() == 0 {
             return;
         }
@@ -62,11 +84,6 @@ impl Qwen2 {
                 self.feed_forward(layer, scratch);
             }
         }
-        if batch.outputs() > 0 {
-            self.norm(&self.norm, scratch);
-            self.cpu
-                .linear(&self.output, &scratch.quantized, logits, OutMode::Write);
-        }
     }
 
     /// Queries, keys and values of every row, rotated to their positions.
@@ -76,6 +93,9 @@ impl Qwen2 {
         resize(&mut scratch.qkv, positions.len() * shape.qkv());
         self.cpu
             .linear(&layer.qkv, &scratch.quantized, &mut scratch.qkv, OutMode::Write);
+        if let Some(norms) = &layer.qk_norm {
+            self.norm_heads(norms, scratch);
+        }
         let heads = RopeHeads {
             stride: shape.qkv(),
             offset: 0,
@@ -83,6 +103,21 @@ impl Qwen2 {
             head_dim: shape.head_dim,
         };
         self.cpu.rope(&mut scratch.qkv, heads, positions, &self.rope);
+    }
+
+    /// Normalises each query head and each key head by itself (Qwen3).
+    fn norm_heads(&self, [q, k]: &[Vec<f32>; 2], scratch: &mut Scratch) {
+        let shape = &self.shape;
+        let (queries, keys) = (shape.attention(), shape.kv_heads * shape.head_dim);
+        for row in scratch.qkv.chunks_exact_mut(shape.qkv()) {
+            let (row_q, rest) = row.split_at_mut(queries);
+            for (heads, weight) in [(row_q, q), (&mut rest[..keys], k)] {
+                scratch.normed.clear();
+                scratch.normed.extend_from_slice(heads);
+                self.cpu
+                    .rms_norm(&scratch.normed, weight, shape.norm_epsilon, heads);
+            }
+        }
     }
 
     fn store(&self, layer: usize, batch: &Batch<'_>, pool: &mut KvPool, scratch: &Scratch) {
@@ -131,25 +166,19 @@ impl Qwen2 {
             &mut scratch.gate_up,
             OutMode::Write,
         );
-        resize(&mut scratch.activated, rows * intermediate);
         self.cpu
-            .swiglu(&scratch.gate_up, intermediate, &mut scratch.activated);
-        self.cpu
-            .quantize_rows(&scratch.activated, intermediate, &mut scratch.quantized);
+            .swiglu_quantized(&scratch.gate_up, intermediate, &mut scratch.quantized);
         self.add_linear(&layer.down, scratch);
     }
 
     /// Leaves the normed, quantised stream in `scratch.quantized`.
     fn norm(&self, weight: &[f32], scratch: &mut Scratch) {
-        resize(&mut scratch.normed, scratch.stream.len());
-        self.cpu.rms_norm(
+        self.cpu.rms_norm_quantized(
             &scratch.stream,
             weight,
             self.shape.norm_epsilon,
-            &mut scratch.normed,
+            &mut scratch.quantized,
         );
-        self.cpu
-            .quantize_rows(&scratch.normed, self.shape.hidden, &mut scratch.quantized);
     }
 
     fn add_linear(&self, linear: &Linear, scratch: &mut Scratch) {

@@ -12,8 +12,10 @@ use crate::LoadError;
 #[derive(Debug)]
 pub(super) struct Layer {
     pub(super) attention_norm: Vec<f32>,
-    /// `[q + k + v, hidden]` with biases.
+    /// `[q + k + v, hidden]`, with biases in Qwen2.
     pub(super) qkv: Linear,
+    /// Of a query head and of a key head, in Qwen3.
+    pub(super) qk_norm: Option<[Vec<f32>; 2]>,
     /// `[hidden, q]`
     pub(super) attention_output: Linear,
     pub(super) feed_forward_norm: Vec<f32>,
@@ -31,8 +33,8 @@ pub struct Qwen2 {
     pub(super) embedding: Embedding,
     pub(super) layers: Vec<Layer>,
     pub(super) norm: Vec<f32>,
-    /// `[vocabulary, hidden]`
-    pub(super) output: Linear,
+    /// `[vocabulary, hidden]`; an embedder has none.
+    pub(super) output: Option<Linear>,
     pub(super) rope: RopeTable,
 }
 
@@ -40,7 +42,7 @@ impl Qwen2 {
     pub(super) fn assemble(
         shape: Qwen2Shape,
         cpu: Arc<Cpu>,
-        (embedding, layers, norm, output): (Embedding, Vec<Layer>, Vec<f32>, Linear),
+        (embedding, layers, norm, output): (Embedding, Vec<Layer>, Vec<f32>, Option<Linear>),
     ) -> Result<Self, LoadError> {
         let rope = RopeTable::new(shape.head_dim, f64::from(shape.rope_base), shape.context_tokens);
         Ok(Self {
@@ -77,12 +79,13 @@ impl Qwen2 {
         }
     }
 
-    /// Bytes of the matrices in memory; the embedding matrix stays in the mapped file.
+    /// Bytes of the matrices in memory. That of the embeddings is mapped: its pages count as they are touched.
     #[must_use]
     pub fn weight_bytes(&self) -> u64 {
         let layers = self.layers.iter().map(|layer| {
             layer.qkv.bytes() + layer.attention_output.bytes() + layer.gate_up.bytes() + layer.down.bytes()
         });
-        (layers.sum::<usize>() + self.output.bytes()) as u64
+        let output = self.output.as_ref().map_or(0, Linear::bytes);
+        (layers.sum::<usize>() + output) as u64 + self.embedding.bytes()
     }
 }

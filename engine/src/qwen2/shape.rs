@@ -1,5 +1,7 @@
 //! The dimensions of a Qwen2 model.
 
+use std::path::Path;
+
 use serde::Deserialize;
 use weights::Gguf;
 
@@ -28,6 +30,8 @@ pub struct Qwen2Shape {
     pub rope_base: f32,
     /// Added to the mean square in RMSNorm.
     pub norm_epsilon: f32,
+    /// Qwen3: an RMSNorm of each query and key head, and no biases.
+    pub qk_norm: bool,
 }
 
 /// Name, hidden, intermediate, layers, heads, KV heads, vocabulary. From the models' `config.json`.
@@ -62,6 +66,7 @@ impl Qwen2Shape {
             context_tokens: 32_768,
             rope_base: 1e6,
             norm_epsilon: 1e-6,
+            qk_norm: false,
         })
     }
 
@@ -72,17 +77,12 @@ impl Qwen2Shape {
     /// [`LoadError::ModelConfig`] when fields contradict each other.
     pub fn from_gguf(gguf: &Gguf) -> Result<Self, LoadError> {
         let architecture = gguf.string("general.architecture")?;
-        if architecture != "qwen2" {
-            return Err(LoadError::Architecture {
-                model: gguf.path().display().to_string(),
-                expected: "qwen2",
-                received: architecture.to_owned(),
-            });
-        }
-        let number = |key: &str| gguf.u32(&format!("qwen2.{key}")).map(|value| value as usize);
+        let qk_norm = is_qwen3(&gguf.path().display().to_string(), architecture)?;
+        let key = |key: &str| format!("{architecture}.{key}");
+        let number = |name: &str| gguf.u32(&key(name)).map(|value| value as usize);
         let hidden = number("embedding_length")?;
         let heads = number("attention.head_count")?;
-        let head_dim = if gguf.has("qwen2.attention.key_length") {
+        let head_dim = if gguf.has(&key("attention.key_length")) {
             number("attention.key_length")?
         } else {
             hidden.checked_div(heads).unwrap_or(0)
@@ -102,8 +102,9 @@ impl Qwen2Shape {
             head_dim,
             vocabulary,
             context_tokens: number("context_length")?,
-            rope_base: gguf.f32("qwen2.rope.freq_base")?,
-            norm_epsilon: gguf.f32("qwen2.attention.layer_norm_rms_epsilon")?,
+            rope_base: gguf.f32(&key("rope.freq_base"))?,
+            norm_epsilon: gguf.f32(&key("attention.layer_norm_rms_epsilon"))?,
+            qk_norm,
         };
         shape.check()?;
         Ok(shape)
@@ -122,12 +123,13 @@ impl Qwen2Shape {
                 "the configuration of a Qwen2 model",
             )
         })?;
-        if config.model_type != "qwen2" {
-            return Err(LoadError::Architecture {
-                model: model.to_owned(),
-                expected: "qwen2",
-                received: config.model_type,
-            });
+        let qk_norm = is_qwen3(model, &config.model_type)?;
+        if config.is_causal == Some(false) {
+            return Err(bad(
+                "is_causal",
+                "false",
+                "true: tokens see what is before them only",
+            ));
         }
         let head_dim = config
             .hidden_size
@@ -144,9 +146,20 @@ impl Qwen2Shape {
             context_tokens: config.max_position_embeddings,
             rope_base: config.rope_theta,
             norm_epsilon: config.rms_norm_eps,
+            qk_norm,
         };
         shape.check()?;
         Ok(shape)
+    }
+
+    /// The shape in the `config.json` of a Hugging Face folder.
+    ///
+    /// # Errors
+    /// [`LoadError::Io`] when there is none, else as [`Qwen2Shape::from_config_json`].
+    pub fn from_folder(folder: &Path) -> Result<Self, LoadError> {
+        let path = folder.join("config.json");
+        let config = std::fs::read_to_string(&path).map_err(|source| LoadError::Io { path, source })?;
+        Self::from_config_json(&folder.display().to_string(), &config)
     }
 
     /// Width of the fused q, k and v row.
@@ -214,6 +227,20 @@ struct Config {
     max_position_embeddings: usize,
     rope_theta: f32,
     rms_norm_eps: f32,
+    is_causal: Option<bool>,
+}
+
+/// Which of the two families it is.
+fn is_qwen3(model: &str, architecture: &str) -> Result<bool, LoadError> {
+    match architecture {
+        "qwen2" => Ok(false),
+        "qwen3" => Ok(true),
+        other => Err(LoadError::Architecture {
+            model: model.to_owned(),
+            expected: "qwen2 or qwen3",
+            received: other.to_owned(),
+        }),
+    }
 }
 
 fn bad(what: &str, received: &str, expected: &str) -> LoadError {

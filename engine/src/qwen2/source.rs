@@ -16,11 +16,13 @@ pub(super) enum WeightFiles {
 }
 
 /// Parts of GGUF tensor names, and what Hugging Face's `modeling_qwen2.py` calls them.
-const HUGGING_FACE_NAMES: [(&str, &str); 12] = [
+const HUGGING_FACE_NAMES: [(&str, &str); 14] = [
     ("attn_q", "self_attn.q_proj"),
     ("attn_k", "self_attn.k_proj"),
     ("attn_v", "self_attn.v_proj"),
     ("attn_output", "self_attn.o_proj"),
+    ("attn_q_norm", "self_attn.q_norm"),
+    ("attn_k_norm", "self_attn.k_norm"),
     ("attn_norm", "input_layernorm"),
     ("ffn_norm", "post_attention_layernorm"),
     ("ffn_gate", "mlp.gate_proj"),
@@ -71,12 +73,20 @@ impl WeightFiles {
         })
     }
 
+    /// The files, in order.
+    pub(super) fn paths(&self) -> Vec<PathBuf> {
+        match self {
+            Self::Gguf(gguf) => vec![gguf.path().to_owned()],
+            Self::SafeTensors(files) => files.iter().map(|file| file.path().to_owned()).collect(),
+        }
+    }
+
     pub(super) fn has(&self, name: &str) -> bool {
         match self {
             Self::Gguf(gguf) => gguf.has_tensor(name),
             Self::SafeTensors(files) => {
                 let name = hugging_face_name(name);
-                files.iter().any(|file| file.tensor(&name).is_ok())
+                find_in(files, &name).is_ok()
             }
         }
     }
@@ -116,10 +126,13 @@ impl WeightFiles {
 
 fn find_in<'a>(files: &'a [SafeTensors], name: &str) -> Result<weights::SafeTensor<'a>, WeightsError> {
     let mut error = None;
-    for file in files {
-        match file.tensor(name) {
-            Ok(tensor) => return Ok(tensor),
-            Err(missing) => error = Some(missing),
+    // Embedders come without the head, and their tensors without the prefix that it brings.
+    for name in [Some(name), name.strip_prefix("model.")].into_iter().flatten() {
+        for file in files {
+            match file.tensor(name) {
+                Ok(tensor) => return Ok(tensor),
+                Err(missing) => error = error.or(Some(missing)),
+            }
         }
     }
     Err(error.expect("a folder without safetensors files is refused when opened"))

@@ -18,6 +18,7 @@ fn shape() -> Qwen2Shape {
         context_tokens: 128,
         rope_base: 1e4,
         norm_epsilon: 1e-6,
+        qk_norm: false,
     }
 }
 

@@ -377,7 +377,7 @@ fn cases() -> u32 {
     std::env::var("PROPTEST_CASES")
         .ok()
         .and_then(|cases| cases.parse().ok())
-        .unwrap_or(100)
+        .unwrap_or(1000)
 }
 
 proptest! {

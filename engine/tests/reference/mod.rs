@@ -57,16 +57,19 @@ impl Reference {
         Tensor::cat(&[first, second], 2)
     }
 
-    /// `[tokens, width]` to `[heads, tokens, head_dim]`, with a bias.
+    /// `[tokens, width]` to `[heads, tokens, head_dim]`, with a bias (Qwen2) or a norm of each head (Qwen3).
     fn project(&self, x: &Tensor, name: &str, heads: usize) -> Result<Tensor> {
-        let biased = self
-            .linear(x, name)?
-            .broadcast_add(self.weight(&format!("{name}.bias")))?;
-        let (tokens, width) = biased.dims2()?;
-        biased
-            .reshape((tokens, heads, width / heads))?
-            .transpose(0, 1)?
-            .contiguous()
+        let mut x = self.linear(x, name)?;
+        if let Some(bias) = self.tensors.get(&format!("{name}.bias")) {
+            x = x.broadcast_add(bias)?;
+        }
+        let (tokens, width) = x.dims2()?;
+        let mut x = x.reshape((tokens, heads, width / heads))?;
+        let norm = format!("{name}_norm.weight");
+        if self.tensors.contains_key(&norm) {
+            x = self.norm(&x, &norm)?;
+        }
+        x.transpose(0, 1)?.contiguous()
     }
 
     fn attention(&self, x: &Tensor, layer: &str) -> Result<Tensor> {
@@ -104,8 +107,8 @@ impl Reference {
         self.linear(&(gate.silu()? * up)?, &format!("{layer}.ffn_down"))
     }
 
-    /// Logits of every token: `[tokens, vocabulary]`.
-    pub(crate) fn logits(&self, tokens: &[u32]) -> Result<Tensor> {
+    /// Hidden states after the last norm: `[tokens, hidden]`.
+    pub(crate) fn hidden(&self, tokens: &[u32]) -> Result<Tensor> {
         let ids = Tensor::new(tokens, &Device::Cpu)?;
         let mut x = self
             .weight("token_embd.weight")
@@ -118,7 +121,12 @@ impl Reference {
             let normed = self.norm(&x, &format!("{layer}.ffn_norm.weight"))?;
             x = (x + self.feed_forward(&normed, &layer)?)?;
         }
-        let x = self.norm(&x, "output_norm.weight")?;
+        self.norm(&x, "output_norm.weight")
+    }
+
+    /// Logits of every token: `[tokens, vocabulary]`.
+    pub(crate) fn logits(&self, tokens: &[u32]) -> Result<Tensor> {
+        let x = self.hidden(tokens)?;
         let output = if self.tensors.contains_key("output.weight") {
             "output"
         } else {

@@ -2,21 +2,37 @@
 
 use super::f16_at;
 
-/// The eight (scale, minimum) pairs of a Q4_K or Q5_K block: value = scale * q - minimum.
-pub(crate) fn scales_and_minima(block: &[u8]) -> [(f32, f32); 8] {
-    let (d, d_min) = (f16_at(block, 0), f16_at(block, 2));
+/// The eight pairs of scale and minimum of a Q4_K or Q5_K block, before they are multiplied with its two factors.
+pub(crate) fn six_bit_pairs(block: &[u8]) -> [[u8; 2]; 8] {
     let packed = &block[4..16];
     std::array::from_fn(|group| {
-        let (scale, minimum) = if group < 4 {
-            (packed[group] & 63, packed[group + 4] & 63)
+        if group < 4 {
+            [packed[group] & 63, packed[group + 4] & 63]
         } else {
-            (
+            [
                 (packed[group + 4] & 15) | ((packed[group - 4] >> 6) << 4),
                 (packed[group + 4] >> 4) | ((packed[group] >> 6) << 4),
-            )
-        };
-        (d * f32::from(scale), d_min * f32::from(minimum))
+            ]
+        }
     })
+}
+
+/// The eight (scale, minimum) pairs of a Q4_K or Q5_K block: value = scale * q - minimum.
+fn scales_and_minima(block: &[u8]) -> [(f32, f32); 8] {
+    let (d, d_min) = (f16_at(block, 0), f16_at(block, 2));
+    six_bit_pairs(block).map(|[scale, minimum]| (d * f32::from(scale), d_min * f32::from(minimum)))
+}
+
+/// 32 values of a Q6_K block as integers of 0..64, and the two signed scales of 16 values each as bytes.
+pub(crate) fn q6_k_quants(block: &[u8], group: usize) -> ([u8; 32], [u8; 2]) {
+    let (half, quarter) = (group / 4, group % 4);
+    let low = &block[half * 64 + quarter % 2 * 32..][..32];
+    let high = &block[128 + half * 32..][..32];
+    let nibble = quarter / 2 * 4;
+    let quants =
+        std::array::from_fn(|at| ((low[at] >> nibble) & 15) | (((high[at] >> (2 * quarter)) & 3) << 4));
+    let scales = 192 + half * 8 + 2 * quarter;
+    (quants, [block[scales], block[scales + 1]])
 }
 
 pub(super) fn q4_k(block: &[u8], out: &mut [f32]) {
@@ -55,22 +71,11 @@ pub(super) fn q5_k(block: &[u8], out: &mut [f32]) {
 
 pub(super) fn q6_k(block: &[u8], out: &mut [f32]) {
     let d = f16_at(block, 208);
-    for (half, out) in out.chunks_exact_mut(128).enumerate() {
-        let low = &block[half * 64..half * 64 + 64];
-        let high = &block[128 + half * 32..128 + half * 32 + 32];
-        let scales = &block[192 + half * 8..192 + half * 8 + 8];
-        for quarter in 0..4 {
-            let nibbles = &low[quarter % 2 * 32..quarter % 2 * 32 + 32];
-            for at in 0..32 {
-                let nibble = if quarter < 2 {
-                    nibbles[at] & 15
-                } else {
-                    nibbles[at] >> 4
-                };
-                let q = (nibble | (((high[at] >> (2 * quarter)) & 3) << 4)) as i8 - 32;
-                let scale = scales[2 * quarter + at / 16] as i8;
-                out[quarter * 32 + at] = d * f32::from(scale) * f32::from(q);
-            }
+    for (group, out) in out.chunks_exact_mut(32).enumerate() {
+        let (quants, scales) = q6_k_quants(block, group);
+        for (at, out) in out.iter_mut().enumerate() {
+            let scale = scales[at / 16].cast_signed();
+            *out = d * f32::from(scale) * f32::from(quants[at].cast_signed() - 32);
         }
     }
 }

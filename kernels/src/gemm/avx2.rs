@@ -7,7 +7,7 @@ use std::arch::x86_64::*;
 
 use super::Sums;
 use crate::quantize::{Panel, ROW_WORDS};
-use crate::tile::{BLOCK, COLUMNS, Tile, TileKind};
+use crate::tile::{BLOCK, COLUMNS, SUPER, Tile, TileKind};
 
 /// Rows of a panel: what 16 registers hold the sums of.
 pub(super) const ROWS: usize = 4;
@@ -24,6 +24,8 @@ const PREFETCH_BYTES: usize = 4096;
 const INT8: u8 = 0;
 const INT5: u8 = 1;
 const INT4_MIN: u8 = 2;
+const INT4_SUPER: u8 = 3;
+const INT6_SUPER: u8 = 4;
 
 /// Where a block and its panel lie.
 #[derive(Clone, Copy)]
@@ -48,16 +50,15 @@ pub(super) fn multiply(tile: &Tile<'_>, panel: Panel<'_>, sums: &mut Sums) {
         tile.blocks * ROW_WORDS * panel.rows,
         "a panel as long as the tile"
     );
-    assert_eq!(tile.quants.len(), tile.blocks * tile.kind.quant_bytes());
-    assert_eq!(tile.planes.len(), tile.blocks * tile.kind.plane_bytes());
-    assert_eq!(tile.scales.len(), tile.blocks * tile.kind.scale_bytes());
-    assert_eq!(tile.minima.len(), tile.blocks * tile.kind.minimum_bytes());
+    assert!(tile.is_whole(), "sections as long as the kind says");
     // SAFETY: the lengths have just been checked.
     unsafe {
         match tile.kind {
             TileKind::Int8 => by_rows::<INT8>(tile, panel, sums),
             TileKind::Int5 => by_rows::<INT5>(tile, panel, sums),
             TileKind::Int4Min => by_rows::<INT4_MIN>(tile, panel, sums),
+            TileKind::Int4Super => by_rows::<INT4_SUPER>(tile, panel, sums),
+            TileKind::Int6Super => by_rows::<INT6_SUPER>(tile, panel, sums),
         }
     }
 }
@@ -109,25 +110,29 @@ unsafe fn product<const KIND: u8, const R: usize, const H: usize>(
                 planes: tile
                     .planes
                     .as_ptr()
-                    .add(block * tile.kind.plane_bytes() + first * (VECTOR / 8)),
+                    .add(block * tile.kind.plane_bytes() + first * plane_bytes::<KIND>()),
                 words: words.as_ptr().add(block * ROW_WORDS * R),
                 groups,
             };
-            let products = match KIND {
-                INT8 => bytes::<R, H>(at),
-                INT5 => nibbles::<R, H, true>(at),
-                _ => nibbles::<R, H, false>(at),
-            };
-            for half in 0..H {
-                let halves = (block * COLUMNS + (first + half) * 8) * 2;
-                let scale = eight_halves(tile.scales.as_ptr().add(halves));
-                for row in 0..R {
-                    let scale = _mm256_mul_ps(scale, broadcast_f32(at.words.add(GROUPS * R + row)));
-                    let product = _mm256_cvtepi32_ps(products[row][half]);
-                    totals[row][half] = _mm256_fmadd_ps(product, scale, totals[row][half]);
+            for part in 0..tile.kind.parts() {
+                let products = match KIND {
+                    INT8 => bytes::<R, H>(at),
+                    INT5 => nibbles::<R, H, true>(at),
+                    INT6_SUPER => six_bits::<R, H>(at, part),
+                    _ => nibbles::<R, H, false>(at),
+                };
+                for half in 0..H {
+                    let scale = scale::<KIND>(tile, (block, part), first + half);
+                    for row in 0..R {
+                        let scale = _mm256_mul_ps(scale, broadcast_f32(at.words.add(GROUPS * R + row)));
+                        let product = _mm256_cvtepi32_ps(products[row][half]);
+                        totals[row][half] = _mm256_fmadd_ps(product, scale, totals[row][half]);
+                    }
                 }
-                if KIND == INT4_MIN {
-                    let minimum = eight_halves(tile.minima.as_ptr().add(halves));
+            }
+            if KIND == INT4_MIN || KIND == INT4_SUPER {
+                for half in 0..H {
+                    let minimum = minimum::<KIND>(tile, block, first + half);
                     for (row, total) in totals.iter_mut().enumerate() {
                         let sum = broadcast_f32(at.words.add((GROUPS + 3) * R + row));
                         total[half] = _mm256_fnmadd_ps(minimum, sum, total[half]);
@@ -219,12 +224,134 @@ unsafe fn nibbles<const R: usize, const H: usize, const FIFTH: bool>(at: Block) 
             let mut sum = _mm256_add_epi32(low, _mm256_madd_epi16(high_pairs[row][half], ones));
             if FIFTH {
                 // SAFETY: the caller's promise.
-                sum = _mm256_add_epi32(sum, unsafe { broadcast(at.words.add((GROUPS + 2) * R + row)) });
+                let start = unsafe { broadcast(at.words.add((GROUPS + 1) * R + row)) };
+                sum = _mm256_add_epi32(sum, _mm256_srai_epi32::<3>(start));
             }
             products[row][half] = sum;
         }
     }
     products
+}
+
+/// Half a block of 6-bit weights: two groups fit 16 bits, 2 * 2 * 63 * 127 = 32004.
+///
+/// # Safety
+/// As [`bytes`]; `part` is 0 or 1.
+#[target_feature(enable = "avx2,fma,f16c")]
+#[inline]
+unsafe fn six_bits<const R: usize, const H: usize>(at: Block, part: usize) -> Products<R, H> {
+    let (low_bits, high_bits) = (_mm256_set1_epi8(15), _mm256_set1_epi8(48));
+    let ones = _mm256_set1_epi16(1);
+    let nibble = _mm_cvtsi32_si128(part as i32 * 4);
+    let mut products = [[_mm256_setzero_si256(); H]; R];
+    for half in 0..H {
+        // SAFETY: the caller's promise.
+        let pairs = unsafe { load(at.planes.add((part * 2 + half) * VECTOR)) };
+        let pairs = [
+            _mm256_slli_epi16::<4>(pairs),
+            _mm256_slli_epi16::<2>(pairs),
+            pairs,
+            _mm256_srli_epi16::<2>(pairs),
+        ];
+        for two in 0..at.groups / 4 {
+            let weights = |group: usize| {
+                let place = group * 2 * VECTOR + half * VECTOR;
+                // SAFETY: the caller's promise; a prefetch may go anywhere.
+                let both = unsafe { load(at.quants.add(place)) };
+                _mm_prefetch::<_MM_HINT_T0>(at.quants.wrapping_add(place + PREFETCH_BYTES).cast());
+                let low = _mm256_and_si256(_mm256_srl_epi16(both, nibble), low_bits);
+                _mm256_or_si256(low, _mm256_and_si256(pairs[group], high_bits))
+            };
+            let (even, odd) = (weights(2 * two), weights(2 * two + 1));
+            for (row, products) in products.iter_mut().enumerate() {
+                let group = part * GROUPS / 2 + 2 * two;
+                // SAFETY: the caller's promise.
+                let x = |group: usize| unsafe { broadcast(at.words.add(group * R + row)) };
+                let pairs = _mm256_add_epi16(
+                    _mm256_maddubs_epi16(even, x(group)),
+                    _mm256_maddubs_epi16(odd, x(group + 1)),
+                );
+                products[half] = _mm256_add_epi32(products[half], _mm256_madd_epi16(pairs, ones));
+            }
+        }
+    }
+    for (row, products) in products.iter_mut().enumerate() {
+        // SAFETY: the caller's promise.
+        let start = |word: usize| unsafe { broadcast(at.words.add((GROUPS + word) * R + row)) };
+        let start = if part == 0 {
+            start(2)
+        } else {
+            _mm256_sub_epi32(_mm256_srai_epi32::<2>(start(1)), start(2))
+        };
+        for product in products {
+            *product = _mm256_add_epi32(*product, start);
+        }
+    }
+    products
+}
+
+/// Bytes of planes of 8 columns.
+const fn plane_bytes<const KIND: u8>() -> usize {
+    if KIND == INT6_SUPER { VECTOR } else { VECTOR / 8 }
+}
+
+/// The scales of a part of a block, eight columns from `8 * half` on.
+///
+/// # Safety
+/// `tile` is of this kind and has the block; `half` is 0 or 1.
+#[target_feature(enable = "avx2,f16c")]
+#[inline]
+unsafe fn scale<const KIND: u8>(tile: &Tile<'_>, (block, part): (usize, usize), half: usize) -> __m256 {
+    let column = half * 8;
+    // SAFETY: the caller's promise.
+    unsafe {
+        let scales = tile.scales.as_ptr();
+        let factors = tile.factors.as_ptr();
+        match KIND {
+            INT4_SUPER => _mm256_mul_ps(
+                eight_integers(scales.add(block * COLUMNS + column)),
+                eight_halves(factors.add(block / SUPER * 4 * COLUMNS + 2 * column)),
+            ),
+            INT6_SUPER => {
+                let scales = scales.add((2 * block + part) * COLUMNS + column);
+                let scales = _mm256_cvtepi8_epi32(_mm_loadl_epi64(scales.cast()));
+                let factors = factors.add((block / SUPER * COLUMNS + column) * 2);
+                _mm256_mul_ps(_mm256_cvtepi32_ps(scales), eight_halves(factors))
+            }
+            _ => eight_halves(scales.add((block * COLUMNS + column) * 2)),
+        }
+    }
+}
+
+/// The minima of a block.
+///
+/// # Safety
+/// As [`scale`].
+#[target_feature(enable = "avx2,f16c")]
+#[inline]
+unsafe fn minimum<const KIND: u8>(tile: &Tile<'_>, block: usize, half: usize) -> __m256 {
+    let place = block * COLUMNS + half * 8;
+    // SAFETY: the caller's promise.
+    unsafe {
+        let minima = tile.minima.as_ptr();
+        if KIND == INT4_MIN {
+            return eight_halves(minima.add(2 * place));
+        }
+        let factors = tile.factors.as_ptr();
+        let factors = factors.add((block / SUPER * 4 + 2) * COLUMNS + half * 16);
+        _mm256_mul_ps(eight_integers(minima.add(place)), eight_halves(factors))
+    }
+}
+
+/// 8 unsigned bytes as numbers.
+///
+/// # Safety
+/// 8 bytes at `bytes`.
+#[target_feature(enable = "avx2")]
+#[inline]
+unsafe fn eight_integers(bytes: *const u8) -> __m256 {
+    // SAFETY: the caller's promise.
+    _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(unsafe { _mm_loadl_epi64(bytes.cast()) }))
 }
 
 /// 16 in each byte whose bit is set.

@@ -8,7 +8,7 @@ use std::arch::asm;
 
 use super::Sums;
 use crate::quantize::{Panel, ROW_WORDS};
-use crate::tile::{BLOCK, COLUMNS, Tile, TileKind};
+use crate::tile::{BLOCK, COLUMNS, SUPER, Tile, TileKind};
 
 /// Rows of a panel: what 32 registers hold the sums of.
 pub(super) const ROWS: usize = 4;
@@ -22,6 +22,8 @@ const LANES: usize = 4;
 const INT8: u8 = 0;
 const INT5: u8 = 1;
 const INT4_MIN: u8 = 2;
+const INT4_SUPER: u8 = 3;
+const INT6_SUPER: u8 = 4;
 
 /// Writes the sums of the panel's rows, with the instructions for dot products where the processor has them.
 #[target_feature(enable = "neon")]
@@ -32,10 +34,7 @@ pub(super) fn multiply(tile: &Tile<'_>, panel: Panel<'_>, sums: &mut Sums) {
         tile.blocks * ROW_WORDS * panel.rows,
         "a panel as long as the tile"
     );
-    assert_eq!(tile.quants.len(), tile.blocks * tile.kind.quant_bytes());
-    assert_eq!(tile.planes.len(), tile.blocks * tile.kind.plane_bytes());
-    assert_eq!(tile.scales.len(), tile.blocks * tile.kind.scale_bytes());
-    assert_eq!(tile.minima.len(), tile.blocks * tile.kind.minimum_bytes());
+    assert!(tile.is_whole(), "sections as long as the kind says");
     // SAFETY: the lengths and the instructions have just been checked.
     unsafe {
         if std::arch::is_aarch64_feature_detected!("dotprod") {
@@ -64,6 +63,8 @@ unsafe fn by_kind<const DOT: bool>(tile: &Tile<'_>, panel: Panel<'_>, sums: &mut
             TileKind::Int8 => by_rows::<DOT, INT8>(tile, panel, sums),
             TileKind::Int5 => by_rows::<DOT, INT5>(tile, panel, sums),
             TileKind::Int4Min => by_rows::<DOT, INT4_MIN>(tile, panel, sums),
+            TileKind::Int4Super => by_rows::<DOT, INT4_SUPER>(tile, panel, sums),
+            TileKind::Int6Super => by_rows::<DOT, INT6_SUPER>(tile, panel, sums),
         }
     }
 }
@@ -110,26 +111,30 @@ unsafe fn product<const DOT: bool, const KIND: u8, const R: usize, const Q: usiz
             let quants = tile.quants.as_ptr().add(block * tile.kind.quant_bytes());
             let planes = tile.planes.as_ptr().add(block * tile.kind.plane_bytes());
             let words = words.as_ptr().add(block * ROW_WORDS * R);
-            let mut products = [[vdupq_n_s32(0); Q]; R];
-            for group in 0..GROUPS {
+            let parts = tile.kind.parts();
+            for part in 0..parts {
+                let mut products = [[vdupq_n_s32(0); Q]; R];
+                for group in part * GROUPS / parts..(part + 1) * GROUPS / parts {
+                    for quarter in 0..Q {
+                        let weights = signed::<KIND>((quants, planes), group, first + quarter);
+                        for (row, products) in products.iter_mut().enumerate() {
+                            let x = vreinterpretq_s8_u32(vdupq_n_u32(*words.add(group * R + row)));
+                            products[quarter] = dot::<DOT>(products[quarter], weights, x);
+                        }
+                    }
+                }
                 for quarter in 0..Q {
-                    let weights = signed::<KIND>((quants, planes), group, first + quarter);
-                    for (row, products) in products.iter_mut().enumerate() {
-                        let x = vreinterpretq_s8_u32(vdupq_n_u32(*words.add(group * R + row)));
-                        products[quarter] = dot::<DOT>(products[quarter], weights, x);
+                    let scale = scale::<KIND>(tile, (block, part), first + quarter);
+                    for row in 0..R {
+                        let scale = vmulq_n_f32(scale, f32::from_bits(*words.add(GROUPS * R + row)));
+                        let product = vcvtq_f32_s32(products[row][quarter]);
+                        totals[row][quarter] = vfmaq_f32(totals[row][quarter], product, scale);
                     }
                 }
             }
-            for quarter in 0..Q {
-                let halves = (block * COLUMNS + (first + quarter) * LANES) * 2;
-                let scale = four_halves(tile.scales.as_ptr().add(halves));
-                for row in 0..R {
-                    let scale = vmulq_n_f32(scale, f32::from_bits(*words.add(GROUPS * R + row)));
-                    let product = vcvtq_f32_s32(products[row][quarter]);
-                    totals[row][quarter] = vfmaq_f32(totals[row][quarter], product, scale);
-                }
-                if KIND == INT4_MIN {
-                    let minimum = four_halves(tile.minima.as_ptr().add(halves));
+            if KIND == INT4_MIN || KIND == INT4_SUPER {
+                for quarter in 0..Q {
+                    let minimum = minimum::<KIND>(tile, block, first + quarter);
                     for (row, total) in totals.iter_mut().enumerate() {
                         let sum = vdupq_n_f32(f32::from_bits(*words.add((GROUPS + 3) * R + row)));
                         total[quarter] = vfmsq_f32(total[quarter], minimum, sum);
@@ -142,6 +147,70 @@ unsafe fn product<const DOT: bool, const KIND: u8, const R: usize, const Q: usiz
                 vst1q_f32(sums.as_mut_ptr().add((first + quarter) * LANES), total);
             }
         }
+    }
+}
+
+/// The scales of a part of a block, four columns from `4 * quarter` on.
+///
+/// # Safety
+/// `tile` is of this kind and has the block; `quarter` is below 4; the processor has Advanced SIMD.
+#[inline(always)]
+unsafe fn scale<const KIND: u8>(
+    tile: &Tile<'_>,
+    (block, part): (usize, usize),
+    quarter: usize,
+) -> float32x4_t {
+    let column = quarter * LANES;
+    // SAFETY: the caller's promise.
+    unsafe {
+        let scales = tile.scales.as_ptr();
+        let factors = tile.factors.as_ptr();
+        match KIND {
+            INT4_SUPER => vmulq_f32(
+                four_integers(scales.add(block * COLUMNS + column)),
+                four_halves(factors.add(block / SUPER * 4 * COLUMNS + 2 * column)),
+            ),
+            INT6_SUPER => {
+                let scales = scales.add((2 * block + part) * COLUMNS + column);
+                let scales = std::array::from_fn(|at| f32::from((*scales.add(at)).cast_signed()));
+                let scales: [f32; LANES] = scales;
+                let factors = factors.add((block / SUPER * COLUMNS + column) * 2);
+                vmulq_f32(vld1q_f32(scales.as_ptr()), four_halves(factors))
+            }
+            _ => four_halves(scales.add((block * COLUMNS + column) * 2)),
+        }
+    }
+}
+
+/// The minima of a block.
+///
+/// # Safety
+/// As [`scale`].
+#[inline(always)]
+unsafe fn minimum<const KIND: u8>(tile: &Tile<'_>, block: usize, quarter: usize) -> float32x4_t {
+    let place = block * COLUMNS + quarter * LANES;
+    // SAFETY: the caller's promise.
+    unsafe {
+        let minima = tile.minima.as_ptr();
+        if KIND == INT4_MIN {
+            return four_halves(minima.add(2 * place));
+        }
+        let factors = tile.factors.as_ptr();
+        let factors = factors.add((block / SUPER * 4 + 2) * COLUMNS + quarter * 2 * LANES);
+        vmulq_f32(four_integers(minima.add(place)), four_halves(factors))
+    }
+}
+
+/// Four unsigned bytes as numbers.
+///
+/// # Safety
+/// 4 bytes at `bytes`; the processor has Advanced SIMD.
+#[inline(always)]
+unsafe fn four_integers(bytes: *const u8) -> float32x4_t {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let numbers: [f32; LANES] = std::array::from_fn(|at| f32::from(*bytes.add(at)));
+        vld1q_f32(numbers.as_ptr())
     }
 }
 
@@ -166,8 +235,15 @@ unsafe fn signed<const KIND: u8>(
         } else {
             vshrq_n_u8::<4>(stored)
         };
-        if KIND == INT4_MIN {
+        if KIND == INT4_MIN || KIND == INT4_SUPER {
             return vreinterpretq_s8_u8(nibbles);
+        }
+        if KIND == INT6_SUPER {
+            let pairs = vld1q_u8(planes.add(group / 4 * 64 + quarter * 16));
+            // A negative count shifts to the right.
+            let pairs = vshlq_u8(pairs, vdupq_n_s8(4 - 2 * (group % 4) as i8));
+            let weights = vorrq_u8(nibbles, vandq_u8(pairs, vdupq_n_u8(48)));
+            return vsubq_s8(vreinterpretq_s8_u8(weights), vdupq_n_s8(32));
         }
         let bits = planes.add(group * 8 + quarter * 2);
         let spread = vcombine_u8(vdup_n_u8(*bits), vdup_n_u8(*bits.add(1)));

@@ -4,13 +4,20 @@ use super::*;
 use crate::samples::{blocks, numbers};
 use crate::{Isa, TileKind};
 
-const FORMATS: [(BlockFormat, TilePolicy); 5] = [
+const FORMATS: [(BlockFormat, TilePolicy); 7] = [
     (BlockFormat::Q8_0, TilePolicy::Int8),
     (BlockFormat::Q5_0, TilePolicy::Int8),
     (BlockFormat::Q5_0, TilePolicy::Native),
     (BlockFormat::Q4_1, TilePolicy::Native),
     (BlockFormat::F32, TilePolicy::Int8),
+    (BlockFormat::Q4K, TilePolicy::Native),
+    (BlockFormat::Q6K, TilePolicy::Native),
 ];
+
+/// The next number of values that is whole blocks.
+fn whole((format, _): (BlockFormat, TilePolicy), k: usize) -> usize {
+    k.next_multiple_of(format.block_len())
+}
 
 fn cpus() -> impl Iterator<Item = Cpu> {
     Isa::ALL
@@ -75,6 +82,7 @@ fn exact(w: &Linear, x: &[f32]) -> Vec<(f64, f64)> {
 fn every_set_agrees_with_double_precision() {
     for format in FORMATS {
         for (n, k) in [(16, 32), (37, 96), (64, 896)] {
+            let k = whole(format, k);
             let w = Linear::new(vec![matrix(format, n, k)], None).unwrap();
             for rows in [1, 2, 3, 5, 11, 12, 13, 26] {
                 let x = numbers(rows as u64, rows * k);
@@ -103,9 +111,10 @@ fn every_set_agrees_with_double_precision() {
 #[test]
 fn every_set_gives_the_same_bits() {
     for format in FORMATS {
-        let w = Linear::new(vec![matrix(format, 37, 160)], Some(numbers(2, 37))).unwrap();
-        for rows in 1..30 {
-            let x = numbers(rows as u64, rows * 160);
+        let k = whole(format, 160);
+        let w = Linear::new(vec![matrix(format, 37, k)], Some(numbers(2, 37))).unwrap();
+        for rows in (1..30).chain([37, 61]) {
+            let x = numbers(rows as u64, rows * k);
             let mut results = cpus().map(|cpu| (cpu.isa(), product(&cpu, &w, &x)));
             let (_, reference) = results.next().unwrap();
             for (isa, result) in results {
@@ -150,6 +159,38 @@ fn the_largest_small_integers_do_not_saturate() {
             let expected = k as f32 * (shift - 1.0) * 127.0;
             let out = product(&cpu, &w, &[vec![127.0; k], vec![-127.0; k]].concat());
             assert_eq!(out, [expected, -expected], "{} {format:?}", cpu.isa());
+        }
+    }
+}
+
+/// Integers of both ends of each K-quant: weights of 15 * 63 less 63, and of 31 * 127 or -32 * -128.
+#[test]
+fn the_largest_scaled_integers_do_not_saturate() {
+    let k = 256;
+    let mut four = vec![0xff_u8; 144];
+    let mut six = [vec![0xff_u8; 210], vec![0_u8; 210]];
+    let one = half::f16::ONE.to_le_bytes();
+    four[..2].copy_from_slice(&one);
+    four[2..4].copy_from_slice(&one);
+    for (block, scale) in six.iter_mut().zip([127, 0x80]) {
+        block[192..208].fill(scale);
+        block[208..].copy_from_slice(&one);
+    }
+    for (format, bytes, weights) in [
+        (BlockFormat::Q4K, four, vec![15.0 * 63.0 - 63.0]),
+        (BlockFormat::Q6K, six.concat(), vec![31.0 * 127.0, 32.0 * 128.0]),
+    ] {
+        let n = weights.len();
+        let w = TiledMatrix::from_blocks(format, n, k, &bytes, TilePolicy::Native).unwrap();
+        let w = Linear::new(vec![w], None).unwrap();
+        for cpu in cpus() {
+            let out = product(&cpu, &w, &[vec![127.0; k], vec![-127.0; k]].concat());
+            let expected = |sign: f32| weights.iter().map(move |weight| sign * 127.0 * 256.0 * weight);
+            assert!(
+                out.iter().copied().eq(expected(1.0).chain(expected(-1.0))),
+                "{} {format:?}: {out:?}",
+                cpu.isa()
+            );
         }
     }
 }
@@ -245,7 +286,7 @@ proptest! {
         threads in 1_usize..4,
         seed: u64,
     ) {
-        let k = blocks * 32;
+        let k = whole(FORMATS[format], blocks * 32);
         let w = Linear::new(vec![matrix(FORMATS[format], n, k)], Some(numbers(seed ^ 1, n))).unwrap();
         let x = numbers(seed, rows * k);
         for isa in Isa::ALL.into_iter().filter(|isa| isa.is_available()) {

@@ -13,6 +13,8 @@ struct Rounded {
     quants: [__m256i; 4],
     scales: __m128,
     sums: __m128i,
+    /// Of the first 16 values.
+    first_sums: __m128i,
 }
 
 /// As [`super::scalar_pack`]: four rows at a time, or four blocks where there is one row.
@@ -74,7 +76,7 @@ unsafe fn round(x: [*const f32; 4]) -> Rounded {
     );
     let (scales, inverses) = scales_and_inverses(_mm_castsi128_ps(largest));
     let mut quants = [_mm256_setzero_si256(); 4];
-    let mut sums = [_mm_setzero_si128(); 4];
+    let mut sums = [[_mm_setzero_si128(); 4]; 2];
     for at in 0..4 {
         let place = _mm512_set1_epi32(at as i32);
         let inverse = _mm512_permutexvar_ps(place, _mm512_castps128_ps512(inverses));
@@ -82,14 +84,27 @@ unsafe fn round(x: [*const f32; 4]) -> Rounded {
         let high = _mm512_cvt_roundps_epi32::<NEAREST>(_mm512_mul_ps(high[at], inverse));
         quants[at] = _mm256_set_m128i(_mm512_cvtepi32_epi8(high), _mm512_cvtepi32_epi8(low));
         let eight = _mm256_dpbusd_epi32(_mm256_setzero_si256(), _mm256_set1_epi8(1), quants[at]);
-        sums[at] = _mm_add_epi32(
-            _mm256_castsi256_si128(eight),
-            _mm256_extracti128_si256::<1>(eight),
-        );
+        sums[0][at] = _mm256_castsi256_si128(eight);
+        sums[1][at] = _mm256_extracti128_si256::<1>(eight);
     }
-    let sums = transposed(sums);
-    let sums = _mm_add_epi32(_mm_add_epi32(sums[0], sums[1]), _mm_add_epi32(sums[2], sums[3]));
-    Rounded { quants, scales, sums }
+    let [first_sums, second_sums] = sums.map(|sums| totals(sums));
+    Rounded {
+        quants,
+        scales,
+        sums: _mm_add_epi32(first_sums, second_sums),
+        first_sums,
+    }
+}
+
+/// The sum of each vector's lanes.
+#[target_feature(enable = "avx512f,avx512vl")]
+#[inline]
+fn totals(v: [__m128i; 4]) -> __m128i {
+    let lines = transposed(v);
+    _mm_add_epi32(
+        _mm_add_epi32(lines[0], lines[1]),
+        _mm_add_epi32(lines[2], lines[3]),
+    )
 }
 
 /// The largest magnitude of each lane's values, as bits: they compare as magnitudes do, NaN above all.
@@ -122,16 +137,16 @@ fn scales_and_inverses(largest: __m128) -> (__m128, __m128) {
     (scales, _mm_maskz_div_ps(ordinary, full, largest))
 }
 
-/// The words after the quants: scale, sum times -128, sum times -16, scale times sum.
+/// The words after the quants: scale, sum times -128, first sum times -32, scale times sum.
 #[target_feature(enable = "avx512f,avx512vl")]
 #[inline]
 fn factors(four: &Rounded) -> [__m128i; 4] {
-    let less = _mm_sub_epi32(_mm_setzero_si128(), four.sums);
+    let less = |sums| _mm_sub_epi32(_mm_setzero_si128(), sums);
     let product = _mm_mul_ps(four.scales, _mm_cvtepi32_ps(four.sums));
     [
         _mm_castps_si128(four.scales),
-        _mm_slli_epi32::<7>(less),
-        _mm_slli_epi32::<4>(less),
+        _mm_slli_epi32::<7>(less(four.sums)),
+        _mm_slli_epi32::<5>(less(four.first_sums)),
         _mm_castps_si128(product),
     ]
 }

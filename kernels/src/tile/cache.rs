@@ -2,14 +2,14 @@
 
 use std::io::{self, Write};
 
+use super::TiledMatrix;
 use super::layout::{Layout, TileKind};
-use super::{BLOCK, TiledMatrix};
 use crate::KernelError;
 use crate::memory::{LINE, SharedBytes};
 
 const MAGIC: [u8; 8] = *b"mnemetil";
-/// Raised whenever the layout of tiles changes.
-const VERSION: u32 = 1;
+/// Raised whenever the layout of tiles changes, or the kind a format becomes.
+const VERSION: u32 = 2;
 
 const _: () = assert!(
     cfg!(target_endian = "little"),
@@ -80,7 +80,7 @@ impl TiledMatrix {
         let cells = n
             .checked_next_multiple_of(super::COLUMNS)
             .and_then(|n| n.checked_mul(k));
-        if cells.is_none_or(|cells| cells > isize::MAX as usize / 4) || !k.is_multiple_of(BLOCK) {
+        if cells.is_none_or(|cells| cells > isize::MAX as usize / 4) || !k.is_multiple_of(kind.unit()) {
             return refuse(format!("{n} x {k} is no shape of tiles"));
         }
         let layout = Layout::new(kind, n, k);
@@ -103,6 +103,8 @@ fn code(kind: TileKind) -> u32 {
         TileKind::Int8 => 1,
         TileKind::Int5 => 2,
         TileKind::Int4Min => 3,
+        TileKind::Int4Super => 4,
+        TileKind::Int6Super => 5,
     }
 }
 

@@ -2,25 +2,46 @@
 
 use half::f16;
 
-use super::layout::{BLOCK, COLUMNS, TileKind};
+use super::layout::{BLOCK, COLUMNS, SUPER, TileKind};
 use crate::BlockFormat;
-use crate::block::{f16_at, f16_bits_at, fifth_bits, scales_and_minima};
+use crate::block::{f16_at, f16_bits_at, fifth_bits, q6_k_quants, six_bit_pairs};
 
-/// The sections of one tile, all `[block]`.
+/// The sections of one tile, as in [`super::Tile`].
 #[derive(Debug)]
 pub(super) struct TileMut<'a> {
     pub(super) quants: &'a mut [u8],
     pub(super) planes: &'a mut [u8],
     pub(super) scales: &'a mut [u8],
     pub(super) minima: &'a mut [u8],
+    pub(super) factors: &'a mut [u8],
 }
 
 /// 32 weights of one column as a tile stores them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Column {
     pub(super) quants: [u8; BLOCK],
-    pub(super) scale: f16,
-    pub(super) minimum: f16,
+    pub(super) factors: Factors,
+}
+
+/// What the integers of a column are multiplied with.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Factors {
+    /// A scale and, where the kind has one, a minimum.
+    Halves(f16, f16),
+    /// [`TileKind::Int4Super`]: scale and minimum, and what each is multiplied with.
+    Four([u8; 2], [f16; 2]),
+    /// [`TileKind::Int6Super`]: the scales of both halves, and what they are multiplied with.
+    Six([u8; 2], f16),
+}
+
+impl Factors {
+    pub(super) fn is_finite(&self) -> bool {
+        match self {
+            Factors::Halves(scale, minimum) => scale.is_finite() && minimum.is_finite(),
+            Factors::Four(_, factors) => factors.iter().all(|factor| factor.is_finite()),
+            Factors::Six(_, factor) => factor.is_finite(),
+        }
+    }
 }
 
 impl TileMut<'_> {
@@ -47,26 +68,60 @@ impl TileMut<'_> {
                 plane[column / 2] = (plane[column / 2] & !(15 << shift)) | (bits << shift);
             }
         }
-        let scale = (block * COLUMNS + column) * 2;
-        self.scales[scale..scale + 2].copy_from_slice(&values.scale.to_le_bytes());
-        if kind == TileKind::Int4Min {
-            self.minima[scale..scale + 2].copy_from_slice(&values.minimum.to_le_bytes());
+        if kind == TileKind::Int6Super {
+            let planes = &mut self.planes[block * kind.plane_bytes()..][..kind.plane_bytes()];
+            for (plane, groups) in planes.chunks_exact_mut(4 * COLUMNS).zip(groups.chunks_exact(4)) {
+                for (at, pairs) in plane[4 * column..4 * column + 4].iter_mut().enumerate() {
+                    *pairs = (0..4).fold(0, |pairs, group| pairs | groups[group][at] >> 4 << (2 * group));
+                }
+            }
+        }
+        self.set_factors(kind, (block, column), values.factors);
+    }
+
+    fn set_factors(&mut self, kind: TileKind, (block, column): (usize, usize), factors: Factors) {
+        let place = block * COLUMNS + column;
+        let shared = block / SUPER * (kind.factor_bytes() / 2) + column;
+        match factors {
+            Factors::Halves(scale, minimum) => {
+                put(self.scales, place, scale);
+                if kind == TileKind::Int4Min {
+                    put(self.minima, place, minimum);
+                }
+            }
+            Factors::Four([scale, minimum], factors) => {
+                (self.scales[place], self.minima[place]) = (scale, minimum);
+                put(self.factors, shared, factors[0]);
+                put(self.factors, shared + COLUMNS, factors[1]);
+            }
+            Factors::Six(scales, factor) => {
+                for (part, scale) in scales.into_iter().enumerate() {
+                    self.scales[(2 * block + part) * COLUMNS + column] = scale;
+                }
+                put(self.factors, shared, factor);
+            }
         }
     }
+}
+
+/// Writes the half-precision number with this index.
+fn put(section: &mut [u8], index: usize, value: f16) {
+    section[2 * index..2 * index + 2].copy_from_slice(&value.to_le_bytes());
 }
 
 /// The kind of tile a format goes to under each policy without loss where one exists.
 pub(super) fn native_kind(format: BlockFormat) -> TileKind {
     match format {
         BlockFormat::Q5_0 => TileKind::Int5,
-        BlockFormat::Q4_0 | BlockFormat::Q4_1 | BlockFormat::Q4K => TileKind::Int4Min,
+        BlockFormat::Q4_0 | BlockFormat::Q4_1 => TileKind::Int4Min,
+        BlockFormat::Q4K => TileKind::Int4Super,
+        BlockFormat::Q6K => TileKind::Int6Super,
         BlockFormat::F32
         | BlockFormat::F16
         | BlockFormat::Bf16
         | BlockFormat::Q5_1
         | BlockFormat::Q8_0
-        | BlockFormat::Q5K
-        | BlockFormat::Q6K => TileKind::Int8,
+        | BlockFormat::Q5K => TileKind::Int8,
     }
 }
 
@@ -79,8 +134,8 @@ pub(super) enum Kept {
     Q4_1,
     Q5_0,
     Q8_0,
-    /// The 6-bit scales are multiplied out and rounded to half precision, an error below 2^-11 of the scale.
     Q4K,
+    Q6K,
 }
 
 /// How the tile keeps the file's integers and scales; `None` where values must be rounded.
@@ -91,7 +146,8 @@ pub(super) fn kept(format: BlockFormat, kind: TileKind) -> Option<Kept> {
         (BlockFormat::Q4_1, TileKind::Int4Min) => Some(Kept::Q4_1),
         (BlockFormat::Q5_0, TileKind::Int8 | TileKind::Int5) => Some(Kept::Q5_0),
         (BlockFormat::Q8_0, TileKind::Int8) => Some(Kept::Q8_0),
-        (BlockFormat::Q4K, TileKind::Int4Min) => Some(Kept::Q4K),
+        (BlockFormat::Q4K, TileKind::Int4Super) => Some(Kept::Q4K),
+        (BlockFormat::Q6K, TileKind::Int6Super) => Some(Kept::Q6K),
         _ => None,
     }
 }
@@ -99,57 +155,45 @@ pub(super) fn kept(format: BlockFormat, kind: TileKind) -> Option<Kept> {
 impl Kept {
     /// Calls `emit` with each 32 weights of a block of the format, for a tile whose weights have this offset.
     pub(super) fn columns(self, offset: u8, block: &[u8], mut emit: impl FnMut(Column)) {
-        let scale = f16::from_bits(f16_bits_at(block, 0));
+        let half = |at: usize| f16::from_bits(f16_bits_at(block, at));
+        let scale = half(0);
+        let mut plain = |quants, minimum| {
+            emit(Column {
+                quants,
+                factors: Factors::Halves(scale, minimum),
+            });
+        };
         let nibbles = |quants: usize, shift: u8| -> [u8; BLOCK] {
             std::array::from_fn(|at| ((block[quants + at % 16] >> (at / 16 * 4)) & 15) + shift)
         };
         match self {
             Kept::Q8_0 => {
                 let quants = std::array::from_fn(|at| block[2 + at].wrapping_add(offset));
-                emit(Column {
-                    quants,
-                    scale,
-                    minimum: f16::ZERO,
-                });
+                plain(quants, f16::ZERO);
             }
             Kept::Q5_0 => {
                 let (low, high) = (nibbles(6, 0), fifth_bits(block, 2));
                 let fifth = |at: usize| (((high >> at) & 1) << 4) as u8;
                 let quants = std::array::from_fn(|at| (low[at] | fifth(at)) + (offset - 16));
-                emit(Column {
-                    quants,
-                    scale,
-                    minimum: f16::ZERO,
-                });
+                plain(quants, f16::ZERO);
             }
-            Kept::Q4_0 => emit(Column {
-                quants: nibbles(2, offset - 8),
-                scale,
-                minimum: f16::ZERO,
-            }),
-            Kept::Q4_0Min => {
-                let minimum = f16::from_f32(8.0 * scale.to_f32());
-                emit(Column {
-                    quants: nibbles(2, 0),
-                    scale,
-                    minimum,
-                });
-            }
-            Kept::Q4_1 => {
-                let minimum = f16::from_f32(-f16_at(block, 2));
-                emit(Column {
-                    quants: nibbles(4, 0),
-                    scale,
-                    minimum,
-                });
-            }
+            Kept::Q4_0 => plain(nibbles(2, offset - 8), f16::ZERO),
+            Kept::Q4_0Min => plain(nibbles(2, 0), f16::from_f32(8.0 * scale.to_f32())),
+            Kept::Q4_1 => plain(nibbles(4, 0), f16::from_f32(-f16_at(block, 2))),
             Kept::Q4K => {
-                for (group, (scale, minimum)) in scales_and_minima(block).into_iter().enumerate() {
-                    let (scale, minimum) = (f16::from_f32(scale), f16::from_f32(minimum));
+                for (group, pair) in six_bit_pairs(block).into_iter().enumerate() {
                     emit(Column {
                         quants: q4_k_group(block, group),
-                        scale,
-                        minimum,
+                        factors: Factors::Four(pair, [scale, half(2)]),
+                    });
+                }
+            }
+            Kept::Q6K => {
+                for group in 0..SUPER {
+                    let (quants, scales) = q6_k_quants(block, group);
+                    emit(Column {
+                        quants,
+                        factors: Factors::Six(scales, half(208)),
                     });
                 }
             }
@@ -185,8 +229,7 @@ pub(super) fn round_to_int8(values: &[f32; BLOCK], gain: f32) -> Option<(Column,
     Some((
         Column {
             quants,
-            scale,
-            minimum: f16::ZERO,
+            factors: Factors::Halves(scale, f16::ZERO),
         },
         largest,
     ))

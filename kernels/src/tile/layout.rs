@@ -1,3 +1,4 @@
+use crate::block::SUPER_BLOCK;
 use crate::memory::LINE;
 
 /// Columns of a tile: one 512-bit vector of 32-bit sums.
@@ -5,6 +6,9 @@ pub(crate) const COLUMNS: usize = 16;
 
 /// Values of a block along k that share a scale.
 pub(crate) const BLOCK: usize = 32;
+
+/// Blocks that share the half-precision factors of a K-quant's 256 values.
+pub(crate) const SUPER: usize = SUPER_BLOCK / BLOCK;
 
 /// How the weights of a tile are stored. A weight is `scale * (u - offset) - minimum`, with `u` unsigned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -15,17 +19,46 @@ pub enum TileKind {
     Int5,
     /// 4 bits, no offset, with a minimum: 5 bits per weight.
     Int4Min,
+    /// As Q4_K: 4 bits, no offset; scale and minimum are 6-bit integers times a half-precision factor each for 256
+    /// values: 4.625 bits per weight.
+    Int4Super,
+    /// As Q6_K: 6 bits, offset 32, nibbles and planes of two bits; the scale of 16 values is an 8-bit integer times a
+    /// half-precision factor for 256 values: 6.5625 bits per weight.
+    Int6Super,
 }
 
 impl TileKind {
-    pub(crate) const ALL: [TileKind; 3] = [TileKind::Int8, TileKind::Int5, TileKind::Int4Min];
+    pub(crate) const ALL: [TileKind; 5] = [
+        TileKind::Int8,
+        TileKind::Int5,
+        TileKind::Int4Min,
+        TileKind::Int4Super,
+        TileKind::Int6Super,
+    ];
 
     /// What an unsigned weight exceeds the signed one by.
     pub(crate) fn offset(self) -> u8 {
         match self {
             TileKind::Int8 => 128,
             TileKind::Int5 => 16,
-            TileKind::Int4Min => 0,
+            TileKind::Int4Min | TileKind::Int4Super => 0,
+            TileKind::Int6Super => 32,
+        }
+    }
+
+    /// Values along k are a multiple of this.
+    pub(crate) fn unit(self) -> usize {
+        match self {
+            TileKind::Int8 | TileKind::Int5 | TileKind::Int4Min => BLOCK,
+            TileKind::Int4Super | TileKind::Int6Super => SUPER_BLOCK,
+        }
+    }
+
+    /// Equal parts of a block that have a scale of their own.
+    pub(crate) const fn parts(self) -> usize {
+        match self {
+            TileKind::Int6Super => 2,
+            TileKind::Int8 | TileKind::Int5 | TileKind::Int4Min | TileKind::Int4Super => 1,
         }
     }
 
@@ -33,34 +66,50 @@ impl TileKind {
     pub(crate) const fn quant_bytes(self) -> usize {
         match self {
             TileKind::Int8 => COLUMNS * BLOCK,
-            TileKind::Int5 | TileKind::Int4Min => COLUMNS * BLOCK / 2,
+            TileKind::Int5 | TileKind::Int4Min | TileKind::Int4Super | TileKind::Int6Super => {
+                COLUMNS * BLOCK / 2
+            }
         }
     }
 
-    /// Bytes of fifth bits for one block.
+    /// Bytes of fifth and sixth bits for one block.
     pub(crate) const fn plane_bytes(self) -> usize {
         match self {
             TileKind::Int5 => COLUMNS * BLOCK / 8,
-            TileKind::Int8 | TileKind::Int4Min => 0,
+            TileKind::Int6Super => COLUMNS * BLOCK / 4,
+            TileKind::Int8 | TileKind::Int4Min | TileKind::Int4Super => 0,
         }
     }
 
-    /// Bytes of half-precision scales for one block.
+    /// Bytes of scales for one block, half precision or integers.
     pub(crate) const fn scale_bytes(self) -> usize {
-        2 * COLUMNS
+        match self {
+            TileKind::Int8 | TileKind::Int5 | TileKind::Int4Min | TileKind::Int6Super => 2 * COLUMNS,
+            TileKind::Int4Super => COLUMNS,
+        }
     }
 
-    /// Bytes of half-precision minima for one block.
+    /// Bytes of minima for one block, half precision or integers.
     pub(crate) const fn minimum_bytes(self) -> usize {
         match self {
             TileKind::Int4Min => 2 * COLUMNS,
-            TileKind::Int8 | TileKind::Int5 => 0,
+            TileKind::Int4Super => COLUMNS,
+            TileKind::Int8 | TileKind::Int5 | TileKind::Int6Super => 0,
+        }
+    }
+
+    /// Bytes of half-precision factors for [`SUPER`] blocks: of the scales, then of the minima.
+    pub(crate) const fn factor_bytes(self) -> usize {
+        match self {
+            TileKind::Int4Super => 4 * COLUMNS,
+            TileKind::Int6Super => 2 * COLUMNS,
+            TileKind::Int8 | TileKind::Int5 | TileKind::Int4Min => 0,
         }
     }
 }
 
-/// Where the sections of a tiled matrix lie: quants, planes, scales, minima, each `[tile][block]` and each beginning
-/// on a cache line, so that a kernel reads a few plain streams.
+/// Where the sections of a tiled matrix lie: quants, planes, scales, minima, each `[tile][block]`, and factors,
+/// `[tile][block / 8]`; each begins on a cache line, so that a kernel reads a few plain streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(crate) kind: TileKind,
@@ -78,21 +127,24 @@ impl Layout {
     }
 
     /// Bytes each section takes for one tile.
-    pub(crate) fn tile_bytes(&self) -> [usize; 4] {
+    pub(crate) fn tile_bytes(&self) -> [usize; 5] {
         let kind = self.kind;
         [
-            kind.quant_bytes(),
-            kind.plane_bytes(),
-            kind.scale_bytes(),
-            kind.minimum_bytes(),
+            kind.quant_bytes() * self.blocks,
+            kind.plane_bytes() * self.blocks,
+            kind.scale_bytes() * self.blocks,
+            kind.minimum_bytes() * self.blocks,
+            kind.factor_bytes() * (self.blocks / SUPER),
         ]
-        .map(|bytes| bytes * self.blocks)
     }
 
     /// Where each section begins.
-    pub(crate) fn starts(&self) -> [usize; 4] {
-        let [quants, planes, scales, _] = self.section_bytes();
-        [0, quants, quants + planes, quants + planes + scales]
+    pub(crate) fn starts(&self) -> [usize; 5] {
+        let mut start = 0;
+        self.section_bytes().map(|bytes| {
+            start += bytes;
+            start - bytes
+        })
     }
 
     /// Bytes of all sections.
@@ -100,7 +152,7 @@ impl Layout {
         self.section_bytes().iter().sum()
     }
 
-    fn section_bytes(&self) -> [usize; 4] {
+    fn section_bytes(&self) -> [usize; 5] {
         self.tile_bytes()
             .map(|bytes| (bytes * self.tiles).next_multiple_of(LINE))
     }

@@ -34,10 +34,7 @@ struct Seen {
 impl Source<'_> {
     pub(crate) fn tile(&self, policy: TilePolicy, pool: &ThreadPool) -> Result<TiledMatrix, KernelError> {
         self.check()?;
-        let kind = match policy {
-            TilePolicy::Int8 => TileKind::Int8,
-            TilePolicy::Native => encode::native_kind(self.format()),
-        };
+        let kind = policy.kind(self.format());
         let layout = Layout::new(kind, self.n, self.k);
         let mut buffer = HugeBuffer::zeroed(layout.bytes())?;
         let mut gain = 1.0;
@@ -134,7 +131,7 @@ impl Source<'_> {
                     let (mut finite, mut block) = (true, 0);
                     for bytes in bytes.chunks_exact(format.block_bytes()) {
                         kept.columns(kind.offset(), bytes, |values| {
-                            finite &= values.scale.is_finite() && values.minimum.is_finite();
+                            finite &= values.factors.is_finite();
                             tile.set(kind, (block, column), &values);
                             block += 1;
                         });
@@ -157,16 +154,16 @@ impl Source<'_> {
 }
 
 fn split<'a>(mut buffer: &'a mut [u8], layout: &Layout) -> Vec<TileMut<'a>> {
-    let ([_, planes, scales, minima], sizes) = (layout.starts(), layout.tile_bytes());
-    let mut quants = cut(&mut buffer, planes);
-    let mut bits = cut(&mut buffer, scales - planes);
-    let mut factors = cut(&mut buffer, minima - scales);
+    let (starts, sizes) = (layout.starts(), layout.tile_bytes());
+    let mut section = |index: usize| cut(&mut buffer, starts[index + 1] - starts[index]);
+    let [mut quants, mut planes, mut scales, mut minima] = std::array::from_fn(&mut section);
     (0..layout.tiles)
         .map(|_| TileMut {
             quants: cut(&mut quants, sizes[0]),
-            planes: cut(&mut bits, sizes[1]),
-            scales: cut(&mut factors, sizes[2]),
-            minima: cut(&mut buffer, sizes[3]),
+            planes: cut(&mut planes, sizes[1]),
+            scales: cut(&mut scales, sizes[2]),
+            minima: cut(&mut minima, sizes[3]),
+            factors: cut(&mut buffer, sizes[4]),
         })
         .collect()
 }

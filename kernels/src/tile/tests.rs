@@ -32,6 +32,8 @@ fn formats_with_a_scale_of_their_own_are_kept_exactly() {
         (BlockFormat::Q5_0, TilePolicy::Int8, TileKind::Int8),
         (BlockFormat::Q5_0, TilePolicy::Native, TileKind::Int5),
         (BlockFormat::Q4_0, TilePolicy::Int8, TileKind::Int8),
+        (BlockFormat::Q4K, TilePolicy::Native, TileKind::Int4Super),
+        (BlockFormat::Q6K, TilePolicy::Native, TileKind::Int6Super),
     ];
     for (format, policy, kind) in cases {
         let (matrix, values) = tiled(format, policy);
@@ -42,7 +44,7 @@ fn formats_with_a_scale_of_their_own_are_kept_exactly() {
 
 #[test]
 fn four_bits_with_a_minimum_lose_only_the_rounding_of_their_scales() {
-    for format in [BlockFormat::Q4_0, BlockFormat::Q4_1, BlockFormat::Q4K] {
+    for format in [BlockFormat::Q4_0, BlockFormat::Q4_1] {
         let (matrix, values) = tiled(format, TilePolicy::Native);
         assert_eq!(matrix.kind(), TileKind::Int4Min);
         for (index, (ours, theirs)) in rows(&matrix).into_iter().zip(values).enumerate() {
@@ -50,7 +52,7 @@ fn four_bits_with_a_minimum_lose_only_the_rounding_of_their_scales() {
             let tile = matrix.tile(row / COLUMNS);
             let (block, column) = (at / BLOCK, row % COLUMNS);
             // 2^-11 of the scaled integer and of the minimum, and half a subnormal step of each.
-            let scale = tile.scale(block, column).abs() * 15.0 + tile.minimum(block, column).abs();
+            let scale = tile.scale((block, 0), column).abs() * 15.0 + tile.minimum(block, column).abs();
             let bound = scale / 2048.0 + 16.0 * 2.0_f32.powi(-25);
             assert!(
                 (ours - theirs).abs() <= bound,
@@ -117,10 +119,12 @@ fn an_integer_of_minus_128_is_kept() {
 
 #[test]
 fn smaller_tiles_take_fewer_bytes() {
-    let bytes = |policy, format| tiled(format, policy).0.bytes() * 8 / (48 * K);
-    assert_eq!(bytes(TilePolicy::Int8, BlockFormat::Q5_0), 8, "8.5 bits");
-    assert_eq!(bytes(TilePolicy::Native, BlockFormat::Q5_0), 5, "5.5 bits");
-    assert_eq!(bytes(TilePolicy::Native, BlockFormat::Q4K), 5, "5 bits");
+    let bits = |policy, format| tiled(format, policy).0.bytes() as f32 * 8.0 / (48 * K) as f32;
+    assert_eq!(bits(TilePolicy::Int8, BlockFormat::Q5_0), 8.5);
+    assert_eq!(bits(TilePolicy::Native, BlockFormat::Q5_0), 5.5);
+    assert_eq!(bits(TilePolicy::Native, BlockFormat::Q4_1), 5.0);
+    assert_eq!(bits(TilePolicy::Native, BlockFormat::Q4K), 4.625);
+    assert_eq!(bits(TilePolicy::Native, BlockFormat::Q6K), 6.5625);
 }
 
 #[test]
@@ -187,7 +191,9 @@ fn a_cached_matrix_is_the_same_and_shares_the_bytes() {
     for (format, policy) in [
         (BlockFormat::Q8_0, TilePolicy::Int8),
         (BlockFormat::Q5_0, TilePolicy::Native),
+        (BlockFormat::Q4_1, TilePolicy::Native),
         (BlockFormat::Q4K, TilePolicy::Native),
+        (BlockFormat::Q6K, TilePolicy::Native),
     ] {
         let (matrix, _) = tiled(format, policy);
         let mut file = HugeBuffer::zeroed(128 + matrix.cached_len() + 64).unwrap();
@@ -267,4 +273,17 @@ fn a_foreign_or_damaged_cache_is_refused() {
             .to_string()
             .contains("received 10")
     );
+}
+
+#[test]
+fn a_cache_of_partial_super_blocks_is_refused() {
+    let mut bytes = Vec::new();
+    let (matrix, _) = tiled(BlockFormat::Q4K, TilePolicy::Native);
+    matrix.write_to(&mut bytes).unwrap();
+    let mut file = HugeBuffer::zeroed(bytes.len()).unwrap();
+    file.copy_from_slice(&bytes);
+    // 544 values of a row in place of 512.
+    file[24] += 32;
+    let error = TiledMatrix::from_cache(&SharedBytes::new(Arc::new(file))).unwrap_err();
+    assert!(error.to_string().contains("no shape"), "{error}");
 }

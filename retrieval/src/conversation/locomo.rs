@@ -5,28 +5,32 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io::Read;
-use std::path::Path;
 
 use jiff::civil::DateTime;
 use serde::de::{Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::file::Wanted;
+use super::container::Container;
+use super::intake::Intake;
 use super::json::{Source, for_each};
-use crate::{Conversation, ConversationId, RetrievalError, Session, SessionId, Turn, TurnId};
+use crate::{Conversation, ConversationId, Moment, RetrievalError, Session, SessionId, Turn, TurnId};
 
 /// `1:56 pm on 8 May, 2023`
 const TIME_FORMAT: &str = "%I:%M %p on %d %B, %Y";
 
-pub(super) fn read(path: &Path, reader: impl Read, wanted: &mut Wanted<'_>) -> Result<(), RetrievalError> {
+pub(super) fn read(
+    container: &mut Container,
+    index: usize,
+    intake: &mut Intake<'_>,
+) -> Result<(), RetrievalError> {
+    let path = container.display(index);
     let source = Source {
-        path,
+        path: &path,
         format: "LoCoMo",
     };
-    for_each(&source, reader, |sample: Sample| {
-        if wanted.wants(&sample.sample_id) {
-            wanted.keep(sample.into());
+    for_each(&source, container.read(index)?, |sample: Sample| {
+        if intake.wants(&sample.sample_id) {
+            intake.deliver(sample.into())?;
         }
         Ok(true)
     })
@@ -39,7 +43,7 @@ struct Sample {
 }
 
 /// Sessions by number.
-struct Sessions(BTreeMap<u32, (Option<DateTime>, Vec<LocomoTurn>)>);
+struct Sessions(BTreeMap<u32, (Option<Moment>, Vec<LocomoTurn>)>);
 
 #[derive(Deserialize)]
 struct LocomoTurn {
@@ -66,7 +70,7 @@ impl<'de> Visitor<'de> for SessionsVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Sessions, A::Error> {
         let mut turns: BTreeMap<u32, Vec<LocomoTurn>> = BTreeMap::new();
-        let mut times: BTreeMap<u32, DateTime> = BTreeMap::new();
+        let mut times: BTreeMap<u32, Moment> = BTreeMap::new();
         while let Some(key) = map.next_key::<String>()? {
             let rest = key.strip_prefix("session_").unwrap_or_default();
             if let Ok(number) = rest.parse() {
@@ -80,7 +84,7 @@ impl<'de> Visitor<'de> for SessionsVisitor {
                         "{key} is {text:?}, expected a time like \"1:56 pm on 8 May, 2023\""
                     ))
                 })?;
-                times.insert(number, time);
+                times.insert(number, Moment::local(time, text));
             } else {
                 map.next_value::<IgnoredAny>()?;
             }
@@ -97,6 +101,7 @@ impl From<Sample> for Conversation {
         let sessions = sample.conversation.0.into_iter();
         Self {
             id: ConversationId::new(sample.sample_id),
+            title: None,
             sessions: sessions
                 .filter(|(_, (_, turns))| !turns.is_empty())
                 .map(|(number, (time, turns))| Session {
@@ -116,6 +121,7 @@ impl From<LocomoTurn> for Turn {
             speaker: turn.speaker,
             text: turn.text,
             caption: turn.blip_caption,
+            time: None,
         }
     }
 }

@@ -4,31 +4,35 @@
 //! not read. Sessions keep the order of the file, which sorts them by day, not by time of day.
 
 use std::collections::HashMap;
-use std::io::Read;
-use std::path::Path;
 
 use jiff::civil::DateTime;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
-use super::file::Wanted;
+use super::container::Container;
+use super::intake::Intake;
 use super::json::{Source, for_each};
-use crate::{Conversation, ConversationId, RetrievalError, Session, SessionId, Turn, TurnId};
+use crate::{Conversation, ConversationId, Moment, RetrievalError, Session, SessionId, Turn, TurnId};
 
 /// `2023/05/20 (Sat) 02:21`
 const TIME_FORMAT: &str = "%Y/%m/%d (%a) %H:%M";
 
-pub(super) fn read(path: &Path, reader: impl Read, wanted: &mut Wanted<'_>) -> Result<(), RetrievalError> {
+pub(super) fn read(
+    container: &mut Container,
+    index: usize,
+    intake: &mut Intake<'_>,
+) -> Result<(), RetrievalError> {
+    let path = container.display(index);
     let source = Source {
-        path,
+        path: &path,
         format: "LongMemEval",
     };
-    for_each(&source, reader, |question: Question| {
-        if wanted.wants(&question.question_id) {
+    for_each(&source, container.read(index)?, |question: Question| {
+        if intake.wants(&question.question_id) {
             let conversation = question
                 .into_conversation()
                 .map_err(|reason| source.at_line(1, reason))?;
-            wanted.keep(conversation);
+            intake.deliver(conversation)?;
         }
         Ok(true)
     })
@@ -42,16 +46,17 @@ struct Question {
     haystack_sessions: Vec<Vec<Message>>,
 }
 
-struct Time(DateTime);
+struct Time(Moment);
 
 impl<'de> Deserialize<'de> for Time {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        DateTime::strptime(TIME_FORMAT, &text).map(Self).map_err(|_| {
-            D::Error::custom(format!(
+        let Ok(time) = DateTime::strptime(TIME_FORMAT, &text) else {
+            return Err(D::Error::custom(format!(
                 "date {text:?}, expected one like \"2023/05/20 (Sat) 02:21\""
-            ))
-        })
+            )));
+        };
+        Ok(Self(Moment::local(time, text)))
     }
 }
 
@@ -95,18 +100,20 @@ impl Question {
             });
         Ok(Conversation {
             id: ConversationId::new(self.question_id),
+            title: None,
             sessions: sessions.collect(),
         })
     }
 }
 
 /// Turn ids are the session's id and the position from 1, as in the official `corpus_id`.
-fn session(id: String, time: DateTime, messages: Vec<Message>) -> Session {
+fn session(id: String, time: Moment, messages: Vec<Message>) -> Session {
     let turns = messages.into_iter().enumerate().map(|(index, message)| Turn {
         id: TurnId::new(format!("{id}_{}", index + 1)),
         speaker: message.role,
         text: message.content,
         caption: None,
+        time: None,
     });
     Session {
         time: Some(time),

@@ -7,6 +7,10 @@ use tempfile::TempDir;
 
 use super::*;
 
+mod chats;
+mod containers;
+mod exports;
+
 fn file(folder: &TempDir, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
     let path = folder.path().join(name);
     std::fs::write(&path, content).unwrap();
@@ -16,6 +20,57 @@ fn file(folder: &TempDir, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
 fn read(content: impl AsRef<[u8]>) -> Result<Vec<Conversation>, RetrievalError> {
     let folder = tempfile::tempdir().unwrap();
     read_conversations(&file(&folder, "conversation", content), None)
+}
+
+fn time(session: &Session) -> Option<jiff::civil::DateTime> {
+    session.time.as_ref().map(|moment| moment.time)
+}
+
+/// Reads a document of this name; gives what was read as text, and what was left out as `count reason: first`.
+#[track_caller]
+fn told(name: &str, content: impl AsRef<[u8]>, options: &ReadOptions) -> (String, Vec<String>) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(&folder, name, content);
+    let mut text = String::new();
+    let report = for_each_conversation(&path, options, &mut |conversation| {
+        text.push_str(&render(&conversation));
+        Ok(())
+    });
+    let report = report.unwrap_or_else(|error| panic!("{error}"));
+    let skipped = report.skipped.iter();
+    let skipped = skipped
+        .map(|s| format!("{} {}: {}", s.count, s.reason, s.first))
+        .collect();
+    (text, skipped)
+}
+
+fn render(conversation: &Conversation) -> String {
+    let mut text = format!("# {}", conversation.id);
+    if let Some(title) = &conversation.title {
+        text.push_str(&format!(" ({title})"));
+    }
+    text.push('\n');
+    let spelt = |moment: &Option<Moment>| {
+        moment.as_ref().map_or("-".to_owned(), |moment| {
+            moment
+                .raw
+                .as_ref()
+                .map_or(moment.to_string(), |raw| format!("{moment} [{raw}]"))
+        })
+    };
+    for session in &conversation.sessions {
+        text.push_str(&format!("## {} {}\n", session.id, spelt(&session.time)));
+        for turn in &session.turns {
+            text.push_str(&format!(
+                "{} {} {}: {}\n",
+                turn.id,
+                spelt(&turn.time),
+                turn.speaker,
+                turn.text
+            ));
+        }
+    }
+    text
 }
 
 const LOCOMO: &str = r#"[
@@ -39,8 +94,14 @@ fn locomo_sessions_are_numbered_and_captions_kept() {
     assert_eq!(first.id.as_str(), "conv-1");
     let ids: Vec<&str> = first.sessions.iter().map(|session| session.id.as_str()).collect();
     assert_eq!(ids, ["session_2", "session_10"]);
-    assert_eq!(first.sessions[0].time, Some(date(2023, 5, 8).at(13, 56, 0, 0)));
-    assert_eq!(first.sessions[1].time, Some(date(2023, 6, 9).at(0, 6, 0, 0)));
+    let raw = |text: &str| Some(text.to_owned());
+    let moment = first.sessions[0].time.clone().unwrap();
+    assert_eq!(
+        (moment.time, moment.zone),
+        (date(2023, 5, 8).at(13, 56, 0, 0), Zone::Unknown)
+    );
+    assert_eq!(moment.raw, raw("1:56 pm on 8 May, 2023"));
+    assert_eq!(time(&first.sessions[1]), Some(date(2023, 6, 9).at(0, 6, 0, 0)));
     assert_eq!(
         first.sessions[0].turns[0].caption.as_deref(),
         Some("a photo of a dog")
@@ -99,7 +160,7 @@ fn longmemeval_histories_keep_repeated_sessions_apart() {
     let sessions = &conversations[0].sessions;
     assert_eq!(conversations[0].id.as_str(), "q1");
     assert_eq!([sessions[0].id.as_str(), sessions[1].id.as_str()], ["a", "a#2"]);
-    assert_eq!(sessions[0].time, Some(date(2023, 5, 20).at(2, 21, 0, 0)));
+    assert_eq!(time(&sessions[0]), Some(date(2023, 5, 20).at(2, 21, 0, 0)));
     assert_eq!(sessions[0].turns[1].id.as_str(), "a_2");
     assert_eq!(sessions[1].turns[0].id.as_str(), "a#2_1");
 }
@@ -121,7 +182,7 @@ fn jsonl_holds_several_conversations() {
     assert_eq!(conversations.len(), 2);
     assert_eq!(
         conversations[0].sessions[0].time,
-        Some(date(2023, 5, 8).at(13, 56, 0, 0))
+        Some(date(2023, 5, 8).at(13, 56, 0, 0).into())
     );
     assert_eq!(
         conversations[0].sessions[0].turns[0].caption.as_deref(),
@@ -146,7 +207,7 @@ fn broken_files_are_refused_with_file_line_and_expectation() {
         "line 1: not a known conversation format, found an empty array",
     );
     refused(
-        "\n12/9/20, 23:55 - Alice: hi",
+        "\nDear Alice, hi",
         "line 1: not a known conversation format, found text that begins with",
     );
     refused(
@@ -219,12 +280,14 @@ prop_compose! {
     ) -> Conversation {
         let session = |(s, turns): (usize, Vec<(String, String, Option<String>)>)| Session {
             id: SessionId::new(format!("s{s}")),
-            time: (s % 2 == 0).then(|| date(2024, 2, 29).at(s as i8, 1, 2, 0)),
+            time: (s % 2 == 0).then(|| date(2024, 2, 29).at(s as i8, 1, 2, 0).into()),
             turns: turns.into_iter().enumerate().map(|(t, (speaker, text, caption))| Turn {
                 id: TurnId::new(format!("{s}:{t}")), speaker, text, caption,
+                time: (t % 2 == 0).then(|| Moment::unix(1e9 + t as f64 / 4.0, format!("{s} {t}"))).flatten(),
             }).collect(),
         };
-        Conversation { id: ConversationId::new(id), sessions: sessions.into_iter().enumerate().map(session).collect() }
+        let title = id.ends_with('z').then(|| format!("{id} \"title\""));
+        Conversation { id: ConversationId::new(id), title, sessions: sessions.into_iter().enumerate().map(session).collect() }
     }
 }
 

@@ -120,7 +120,7 @@ impl Snapshot {
         self.sessions.push(SessionSpan {
             conversation,
             index,
-            time: session.time,
+            time: session.time.as_ref().map(|moment| moment.time),
             start,
             end: self.number.len(),
         });

@@ -23,7 +23,7 @@ use crate::{
 fn conversation(id: &str, sessions: &[Vec<(&str, String)>]) -> Conversation {
     let session = |(s, turns): (usize, &Vec<(&str, String)>)| Session {
         id: SessionId::new(format!("session_{}", s + 1)),
-        time: Some(date(2023, 1 + (s % 12) as i8, 10).at(9, 0, 0, 0)),
+        time: Some(date(2023, 1 + (s % 12) as i8, 10).at(9, 0, 0, 0).into()),
         turns: turns
             .iter()
             .enumerate()
@@ -32,11 +32,13 @@ fn conversation(id: &str, sessions: &[Vec<(&str, String)>]) -> Conversation {
                 speaker: (*speaker).into(),
                 text: text.clone(),
                 caption: None,
+                time: None,
             })
             .collect(),
     };
     Conversation {
         id: ConversationId::new(id),
+        title: None,
         sessions: sessions.iter().enumerate().map(session).collect(),
     }
 }

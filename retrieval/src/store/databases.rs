@@ -2,7 +2,7 @@
 //!
 //! | name | key | value |
 //! | --- | --- | --- |
-//! | `meta` | `header`, `counters` | JSON |
+//! | `meta` | `header`, `counters`, and while a reindexing is under way `reindex` | JSON |
 //! | `conversations` | conversation number | [`ConversationRecord`] |
 //! | `conversation_ids` | id | conversation number |
 //! | `sessions` | conversation number, session number | [`SessionRecord`] |
@@ -11,7 +11,8 @@
 //! | `turn_ids` | conversation number, id | turn number |
 //! | `postings` | stem, 0, conversation number, first turn number | see [`super::postings`] |
 //! | `words` | word | see [`super::wordvectors`] |
-//! | `vectors` | arroy's own; index 0, item = turn number | arroy's own |
+//! | `staged_words` | word | as `words`, for the embedder of a reindexing that is under way |
+//! | `vectors` | arroy's own; index 0 or 1 as the header says, item = turn number | arroy's own |
 //!
 //! Numbers are `u32`, big endian in keys, so that LMDB's byte order is the order of numbers. Turn numbers are unique
 //! in the store and grow in the order of arrival; session numbers count from 0 in their conversation.
@@ -23,6 +24,7 @@ use heed::{CommitOrAbort, Database, DatabaseOpener, RoTxn, RwTxn, WithoutTls};
 
 use super::environment::Environment;
 use super::records::{ConversationRecord, SessionRecord, StoredTurn};
+use super::stats::Table;
 use crate::RetrievalError;
 
 const META: &str = "meta";
@@ -34,6 +36,7 @@ const TURNS: &str = "turns";
 const TURN_IDS: &str = "turn_ids";
 const POSTINGS: &str = "postings";
 const WORDS: &str = "words";
+const STAGED_WORDS: &str = "staged_words";
 const VECTORS: &str = "vectors";
 
 pub(crate) type VectorDatabase = arroy::Database<'static, Cosine>;
@@ -49,6 +52,7 @@ pub(crate) struct Databases {
     pub(crate) turn_ids: Database<'static, Bytes, U32<BE>>,
     pub(crate) postings: Database<'static, Bytes, Bytes>,
     pub(crate) words: Database<'static, Str, Bytes>,
+    pub(super) staged_words: Database<'static, Str, Bytes>,
     pub(crate) vectors: VectorDatabase,
 }
 
@@ -83,6 +87,7 @@ impl Databases {
                 create(opener, txn, TURN_IDS)?,
                 create(opener, txn, POSTINGS)?,
                 create(opener, txn, WORDS)?,
+                create(opener, txn, STAGED_WORDS)?,
                 create(opener, txn, VECTORS)?,
             )))
         })?;
@@ -96,6 +101,7 @@ impl Databases {
             turn_ids,
             postings,
             words,
+            staged_words,
             vectors,
         ) = created.unwrap_commit();
         Ok(Self {
@@ -108,11 +114,12 @@ impl Databases {
             turn_ids,
             postings,
             words,
+            staged_words,
             vectors,
         })
     }
 
-    /// Opens what a memory must have; `None` where a database is missing.
+    /// Opens what a memory must have; `None` where a database is missing. What format 1 did not have is created.
     pub(super) fn open(environment: &Environment) -> Result<Option<Self>, RetrievalError> {
         let env = environment.env();
         let txn = env.read_txn()?;
@@ -127,6 +134,7 @@ impl Databases {
                 open(opener, txn, TURN_IDS)?,
                 open(opener, txn, POSTINGS)?,
                 open(opener, txn, WORDS)?,
+                open::<Str, Bytes>(opener, txn, STAGED_WORDS)?,
                 open(opener, txn, VECTORS)?,
             )))
         })?;
@@ -140,10 +148,14 @@ impl Databases {
             Some(turn_ids),
             Some(postings),
             Some(words),
+            staged_words,
             Some(vectors),
         ) = opened.unwrap_commit()
         else {
             return Ok(None);
+        };
+        let Some(staged_words) = staged_words else {
+            return Self::create(environment, |_, _| Ok(())).map(Some);
         };
         Ok(Some(Self {
             meta,
@@ -155,8 +167,34 @@ impl Databases {
             turn_ids,
             postings,
             words,
+            staged_words,
             vectors,
         }))
+    }
+}
+
+impl Databases {
+    /// Entries and bytes of each database.
+    pub(super) fn tables(&self, txn: &RoTxn<'_>) -> Result<Vec<Table>, RetrievalError> {
+        let stats = [
+            (META, self.meta.stat(txn)?),
+            (CONVERSATIONS, self.conversations.stat(txn)?),
+            (CONVERSATION_IDS, self.conversation_ids.stat(txn)?),
+            (SESSIONS, self.sessions.stat(txn)?),
+            (SESSION_IDS, self.session_ids.stat(txn)?),
+            (TURNS, self.turns.stat(txn)?),
+            (TURN_IDS, self.turn_ids.stat(txn)?),
+            (POSTINGS, self.postings.stat(txn)?),
+            (WORDS, self.words.stat(txn)?),
+            (STAGED_WORDS, self.staged_words.stat(txn)?),
+            (VECTORS, self.vectors.stat(txn)?),
+        ];
+        let table = |(name, stat): (&'static str, heed::DatabaseStat)| Table {
+            name,
+            entries: stat.entries,
+            bytes: stat.non_free_page_size(),
+        };
+        Ok(stats.map(table).to_vec())
     }
 }
 

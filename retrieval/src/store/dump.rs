@@ -25,15 +25,22 @@ fn dump(reading: &Reading<'_>) -> Result<String, RetrievalError> {
         ));
         for index in 0..record.sessions {
             let session = reading.session(number, index)?;
-            let time = session.time.map_or("undated".into(), |time| time.to_string());
+            let time = session
+                .time
+                .as_ref()
+                .map_or("undated".into(), ToString::to_string);
             lines.push(format!(
                 "  session {index} {} {time} from {}",
                 session.id, session.first_position
             ));
             for (place, &turn) in session.turns.iter().enumerate() {
                 let stored = reading.stored_turn(turn)?;
+                let time = stored
+                    .time
+                    .as_ref()
+                    .map_or(String::new(), |time| format!(" at {time}"));
                 lines.push(format!(
-                    "    turn {turn} {} {:?} tokens {} words {} speaker {} flags {:?}",
+                    "    turn {turn} {}{time} {:?} tokens {} words {} speaker {} flags {:?}",
                     stored.id,
                     stored.passage(),
                     session.tokens[place],

@@ -15,8 +15,10 @@ use crate::RetrievalError;
 pub(super) const DATA_FILE: &str = "data.mdb";
 const MAX_DATABASES: u32 = 16;
 const MAX_READERS: u32 = 512;
-/// `ENOSPC` on every system we build for.
-const NO_SPACE: i32 = 28;
+/// `ENOSPC` and `EFBIG`, on every system we build for.
+const NO_SPACE: [i32; 2] = [28, 27];
+/// `EDQUOT` on Linux and macOS.
+const QUOTA: [i32; 2] = [122, 69];
 
 /// An open environment. One writer at a time over all processes, any number of readers; a reader sees the state of
 /// one commit.
@@ -47,11 +49,28 @@ impl Environment {
         let env = env.map_err(|source| store_error(path, source))?;
         env.clear_stale_readers()
             .map_err(|source| store_error(path, source))?;
-        Ok(Self {
+        let environment = Self {
             env,
             path: path.to_owned(),
             gate: RwLock::new(()),
-        })
+        };
+        environment.check_length(stored)?;
+        Ok(environment)
+    }
+
+    /// Reading a page that a cut file does not have would end the process.
+    fn check_length(&self, before: u64) -> Result<(), RetrievalError> {
+        let page = self.env.unnamed_database_stat().page_size as u64;
+        let needed = (self.env.info().last_page_number as u64 + 1) * page;
+        if before > 0 && self.sizes()?.0 < needed {
+            return Err(RetrievalError::Damaged {
+                reason: format!(
+                    "{} ends before byte {needed}, where its last page ends",
+                    self.path.join(DATA_FILE).display()
+                ),
+            });
+        }
+        Ok(())
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -60,6 +79,15 @@ impl Environment {
 
     pub(super) fn env(&self) -> &Env<WithoutTls> {
         &self.env
+    }
+
+    /// Bytes of the data file and of the map.
+    pub(super) fn sizes(&self) -> Result<(u64, usize), RetrievalError> {
+        let file = self
+            .env
+            .real_disk_size()
+            .map_err(|error| self.named(error.into()))?;
+        Ok((file, self.env.info().map_size))
     }
 
     /// Whether no database was ever made here.
@@ -140,9 +168,11 @@ impl Environment {
 fn store_error(path: &Path, source: heed::Error) -> RetrievalError {
     let path = path.to_owned();
     if let heed::Error::Io(error) = &source
-        && error.raw_os_error() == Some(NO_SPACE)
+        && let Some(code) = error.raw_os_error()
+        && (NO_SPACE.contains(&code) || QUOTA.contains(&code))
     {
-        return RetrievalError::DiskFull { path };
+        let reason = error.to_string();
+        return RetrievalError::DiskFull { path, reason };
     }
     RetrievalError::Store { path, source }
 }
@@ -155,7 +185,9 @@ mod tests {
     fn a_full_disk_is_told_from_other_failures() {
         let path = Path::new("memory");
         let error = |code| store_error(path, heed::Error::Io(std::io::Error::from_raw_os_error(code)));
-        assert!(matches!(error(NO_SPACE), RetrievalError::DiskFull { .. }));
+        for code in NO_SPACE.into_iter().chain(QUOTA) {
+            assert!(matches!(error(code), RetrievalError::DiskFull { .. }));
+        }
         assert!(matches!(error(5), RetrievalError::Store { .. }));
     }
 }

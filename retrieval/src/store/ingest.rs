@@ -4,7 +4,7 @@
 //! outside any transaction, and then written in one transaction: turns, postings, vectors and word vectors together.
 //! A killed ingest therefore leaves whole parts, and the next one embeds and stores only what is missing.
 
-mod missing;
+pub(super) mod missing;
 mod transaction;
 
 use engine_contract::Embedder;
@@ -16,6 +16,8 @@ use crate::{Conversation, RetrievalError, Session, Turn};
 
 /// Turns per transaction: enough that commits cost little, few enough that a kill loses little.
 const PART_TURNS: usize = 512;
+/// How often a part is prepared anew when another process changes what it rests on.
+const ATTEMPTS: usize = 5;
 
 /// What an ingest is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,7 +57,8 @@ pub struct IngestReport {
 }
 
 impl IngestReport {
-    fn add(&mut self, other: &Self) {
+    /// Adds what a later ingest did.
+    pub fn add(&mut self, other: &Self) {
         self.sessions_added += other.sessions_added;
         self.turns_added += other.turns_added;
         self.turns_changed += other.turns_changed;
@@ -100,18 +103,23 @@ impl Memory {
                 let (done, total) = if turns { (before + done, total) } else { (done, of) };
                 progress(IngestProgress { stage, done, total });
             };
-            let mut missing =
-                self.read(|reading| Missing::find(reading, &conversation.id, &part, self.analyzer()))?;
-            if let Some(embedder) = embedder {
-                missing.embed(embedder, &mut report_progress)?;
-            }
-            let added = self.inner.environment.write(|txn| {
-                let mut transaction = Transaction::begin(self, txn, &conversation.id, &missing)?;
-                for (session, turns) in &part {
-                    transaction.session(session, turns)?;
+            let mut attempts = 0;
+            let added = loop {
+                let mut missing =
+                    self.read(|reading| Missing::find(reading, &conversation.id, &part, self.analyzer()))?;
+                if let Some(embedder) = embedder {
+                    missing.embed(embedder, &mut report_progress)?;
                 }
-                transaction.finish()
-            })?;
+                let outcome = self
+                    .inner
+                    .environment
+                    .write(|txn| Transaction::begin(self, txn, conversation, &missing)?.part(&part));
+                attempts += 1;
+                match outcome {
+                    Err(RetrievalError::ChangedMeanwhile) if attempts < ATTEMPTS => {}
+                    outcome => break outcome?,
+                }
+            };
             report.add(&added);
             let turns = part.iter().map(|(_, turns)| turns.len()).sum();
             report_progress(IngestStage::Turns, turns, turns);

@@ -11,10 +11,13 @@ use jiff::civil::DateTime;
 use serde::de::DeserializeOwned;
 
 use super::databases::{Databases, id_key, session_key};
+use super::edit::missing;
 use super::environment::{DATA_FILE, Environment};
+use super::migrate::open_header;
 use super::records::{ConversationRecord, Counters, FORMAT_VERSION, Header, SessionRecord, StoredTurn};
+use super::vectors::VectorSpace;
 use crate::text::Analyzer;
-use crate::{ConversationId, Language, RetrievalError, TurnId, TurnRecord};
+use crate::{ConversationId, Language, RetrievalError, SessionId, TurnId, TurnRecord};
 
 /// Sizes at which the store changes its ways; tests make them small.
 #[derive(Debug, Clone, Copy)]
@@ -61,7 +64,7 @@ pub struct Memory {
 
 #[derive(Debug)]
 pub(super) struct Inner {
-    pub(super) environment: Environment,
+    pub(super) environment: Arc<Environment>,
     pub(super) databases: Databases,
     pub(super) header: Header,
     pub(super) analyzer: Analyzer,
@@ -73,6 +76,8 @@ pub(super) struct Inner {
 pub struct ConversationSummary {
     /// Its id.
     pub id: ConversationId,
+    /// What people call it.
+    pub title: Option<String>,
     /// Distinct speakers, in order of appearance.
     pub speakers: Vec<String>,
     /// Number of sessions.
@@ -114,7 +119,7 @@ impl Memory {
                 });
             }
         };
-        let memory = Self::assemble(environment, databases, limits)?;
+        let memory = Self::assemble(Arc::new(environment), databases, limits)?;
         memory.check_embedder(settings.embedder.as_ref())?;
         Ok(memory)
     }
@@ -124,6 +129,7 @@ impl Memory {
             format: FORMAT_VERSION,
             language: settings.language,
             embedder: settings.embedder.clone(),
+            vectors: 0,
         };
         Databases::create(environment, |meta, txn| {
             // Another process may have made the memory meanwhile: then its header stands.
@@ -150,22 +156,15 @@ impl Memory {
         }
         let environment = Environment::open(path, limits.map_bytes)?;
         let databases = Databases::open(&environment)?.ok_or_else(not_a_memory)?;
-        Self::assemble(environment, databases, limits)
+        Self::assemble(Arc::new(environment), databases, limits)
     }
 
-    fn assemble(
-        environment: Environment,
+    pub(super) fn assemble(
+        environment: Arc<Environment>,
         databases: Databases,
         limits: Limits,
     ) -> Result<Self, RetrievalError> {
-        let header: Header = environment.read(|txn| get_json(databases.meta, txn, HEADER))?;
-        if header.format != FORMAT_VERSION {
-            return Err(RetrievalError::FormatVersion {
-                path: environment.path().to_owned(),
-                expected: FORMAT_VERSION,
-                received: header.format,
-            });
-        }
+        let header = open_header(&environment, databases)?;
         let analyzer = Analyzer::new(header.language);
         Ok(Self {
             inner: Arc::new(Inner {
@@ -241,9 +240,34 @@ impl Memory {
         body: impl FnOnce(&Reading<'_>) -> Result<T, RetrievalError>,
     ) -> Result<T, RetrievalError> {
         let databases = self.inner.databases;
-        self.inner
-            .environment
-            .read(|txn| body(&Reading { txn, databases }))
+        let vectors = self.inner.header.vectors;
+        self.inner.environment.read(|txn| {
+            self.check_header(txn)?;
+            body(&Reading {
+                txn,
+                databases,
+                vectors,
+            })
+        })
+    }
+
+    /// The header must be the one this memory was opened with.
+    pub(super) fn check_header(&self, txn: &RoTxn<'_>) -> Result<(), RetrievalError> {
+        let header: Header = get_json(self.inner.databases.meta, txn, HEADER)?;
+        if header == self.inner.header {
+            return Ok(());
+        }
+        Err(RetrievalError::Reindexed {
+            path: self.inner.environment.path().to_owned(),
+            embedder: describe(header.embedder.as_ref()),
+        })
+    }
+
+    /// Where the vectors lie; `None` for a memory without an embedder.
+    pub(super) fn vector_space(&self) -> Option<VectorSpace> {
+        let dimension = self.embedder()?.dimension;
+        let index = self.inner.header.vectors;
+        Some(VectorSpace { index, dimension })
     }
 
     /// Up to this many turns in reach, all vectors are scanned.
@@ -273,6 +297,7 @@ impl From<ConversationRecord> for ConversationSummary {
     fn from(record: ConversationRecord) -> Self {
         Self {
             id: record.id,
+            title: record.title,
             speakers: record.speakers,
             sessions: record.sessions as usize,
             turns: record.turns as usize,
@@ -313,6 +338,8 @@ pub(super) fn put_json<T: serde::Serialize>(
 pub(crate) struct Reading<'a> {
     pub(crate) txn: &'a RoTxn<'a>,
     pub(crate) databases: Databases,
+    /// The arroy index in use.
+    pub(super) vectors: u16,
 }
 
 impl Reading<'_> {
@@ -374,6 +401,18 @@ impl Reading<'_> {
             .get(self.txn, &id_key(conversation, id.as_str()))?)
     }
 
+    /// The number of a session by its ids.
+    pub(crate) fn session_number(
+        &self,
+        conversation: u32,
+        id: &SessionId,
+    ) -> Result<Option<u32>, RetrievalError> {
+        Ok(self
+            .databases
+            .session_ids
+            .get(self.txn, &id_key(conversation, id.as_str()))?)
+    }
+
     /// The turn at `index` of a session.
     pub(crate) fn turn_of(
         &self,
@@ -382,21 +421,16 @@ impl Reading<'_> {
         index: usize,
     ) -> Result<TurnRecord, RetrievalError> {
         let turn = self.stored_turn(session.turns[index])?;
+        let moment = turn.time.as_ref().or(session.time.as_ref());
         Ok(TurnRecord {
             conversation: conversation.clone(),
             session: session.id.clone(),
             id: turn.id,
-            time: session.time,
+            time: moment.map(|moment| moment.time),
             position: session.first_position + u32::try_from(index).unwrap_or(u32::MAX),
             speaker: turn.speaker,
             text: turn.text,
             caption: turn.caption,
         })
-    }
-}
-
-fn missing(what: &str, number: u32) -> RetrievalError {
-    RetrievalError::Damaged {
-        reason: format!("{what} number {number} is referred to, but has no record"),
     }
 }

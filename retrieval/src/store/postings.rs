@@ -202,3 +202,24 @@ pub(super) fn decode_block(key: &[u8], bytes: &[u8]) -> Result<(String, u32, Vec
     decode(first_turn, bytes, &mut postings)?;
     Ok((stem.to_owned(), conversation, postings))
 }
+
+/// How often a turn holds a stem, as the index says; `None` where it has no posting.
+pub(super) fn count_of(
+    reading: &Reading<'_>,
+    (stem, conversation): (&str, u32),
+    turn: u32,
+) -> Result<Option<u32>, RetrievalError> {
+    let (database, txn) = (reading.databases.postings, reading.txn);
+    let prefix = prefix(stem, conversation);
+    let (Some(first), _) = block_of(database, txn, &prefix, turn)? else {
+        return Ok(None);
+    };
+    let mut block = Vec::with_capacity(BLOCK);
+    let bytes = database.get(txn, &block_key(&prefix, first))?;
+    // What cannot be decoded is found when all blocks are read.
+    if decode(first, bytes.unwrap_or_default(), &mut block).is_err() {
+        return Ok(None);
+    }
+    let found = block.iter().find(|posting| posting.turn == turn);
+    Ok(found.map(|posting| posting.count))
+}

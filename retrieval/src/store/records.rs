@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 
 use engine_contract::EmbedderInfo;
 
-use crate::{ConversationId, Language, SessionId, Turn, TurnId};
+use crate::{ConversationId, Language, Moment, SessionId, Turn, TurnId};
 
 /// Raised whenever a record, a key or the analysis of text changes.
-pub(super) const FORMAT_VERSION: u32 = 1;
+pub(super) const FORMAT_VERSION: u32 = 2;
 
 /// What the whole store was made with.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,6 +16,9 @@ pub(super) struct Header {
     pub(super) format: u32,
     pub(super) language: Language,
     pub(super) embedder: Option<EmbedderInfo>,
+    /// The arroy index that holds the vectors; a reindexing fills the other one.
+    #[serde(default)]
+    pub(super) vectors: u16,
 }
 
 /// The next free numbers.
@@ -28,6 +31,8 @@ pub(super) struct Counters {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ConversationRecord {
     pub(crate) id: ConversationId,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) title: Option<String>,
     /// In order of appearance.
     pub(crate) speakers: Vec<String>,
     /// Number of sessions; they are numbered from 0.
@@ -42,6 +47,7 @@ impl ConversationRecord {
     pub(super) fn new(id: ConversationId) -> Self {
         Self {
             id,
+            title: None,
             speakers: Vec::new(),
             sessions: 0,
             turns: 0,
@@ -59,8 +65,10 @@ impl ConversationRecord {
         u32::try_from(index).unwrap_or(u32::MAX)
     }
 
-    pub(super) fn dated(&mut self, time: Option<DateTime>) {
-        let Some(time) = time else { return };
+    pub(super) fn dated(&mut self, moment: Option<&Moment>) {
+        let Some(time) = moment.map(|moment| moment.time) else {
+            return;
+        };
         self.first = Some(self.first.map_or(time, |first| first.min(time)));
         self.last = Some(self.last.map_or(time, |last| last.max(time)));
     }
@@ -96,7 +104,7 @@ impl TurnFlags {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SessionRecord {
     pub(crate) id: SessionId,
-    pub(crate) time: Option<DateTime>,
+    pub(crate) time: Option<Moment>,
     /// Position of its first turn in the conversation.
     pub(crate) first_position: u32,
     /// Turn numbers, in the order in which the turns were said.
@@ -111,7 +119,7 @@ pub(crate) struct SessionRecord {
 }
 
 impl SessionRecord {
-    pub(super) fn new(id: SessionId, time: Option<DateTime>, first_position: u32) -> Self {
+    pub(super) fn new(id: SessionId, time: Option<Moment>, first_position: u32) -> Self {
         Self {
             id,
             time,
@@ -134,6 +142,8 @@ pub(crate) struct StoredTurn {
     pub(crate) text: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) caption: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) time: Option<Moment>,
 }
 
 impl StoredTurn {
@@ -145,6 +155,19 @@ impl StoredTurn {
             speaker: turn.speaker.clone(),
             text: turn.text.clone(),
             caption: turn.caption.clone(),
+            time: turn.time.clone(),
+        }
+    }
+}
+
+impl From<StoredTurn> for Turn {
+    fn from(turn: StoredTurn) -> Self {
+        Self {
+            id: turn.id,
+            speaker: turn.speaker,
+            text: turn.text,
+            caption: turn.caption,
+            time: turn.time,
         }
     }
 }

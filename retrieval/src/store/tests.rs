@@ -11,16 +11,22 @@ use super::postings::{self, Posting};
 use super::*;
 use crate::{Conversation, ConversationId, Language, RetrievalError, Session, SessionId, Turn, TurnId};
 
+mod damage;
+mod life;
+mod namespaces;
+mod transfer;
+
 fn conversation(id: &str, sessions: &[&[(&str, &str)]]) -> Conversation {
     let turn = |s: usize, t: usize, speaker: &str, text: &str| Turn {
         id: TurnId::new(format!("D{}:{}", s + 1, t + 1)),
         speaker: speaker.into(),
         text: text.into(),
         caption: None,
+        time: None,
     };
     let session = |(s, turns): (usize, &&[(&str, &str)])| Session {
         id: SessionId::new(format!("session_{}", s + 1)),
-        time: Some(date(2023, 5, 1 + (s % 28) as i8).at(9, 0, 0, 0)),
+        time: Some(date(2023, 5, 1 + (s % 28) as i8).at(9, 0, 0, 0).into()),
         turns: turns
             .iter()
             .enumerate()
@@ -29,6 +35,7 @@ fn conversation(id: &str, sessions: &[&[(&str, &str)]]) -> Conversation {
     };
     Conversation {
         id: ConversationId::new(id),
+        title: None,
         sessions: sessions.iter().enumerate().map(session).collect(),
     }
 }
@@ -204,7 +211,7 @@ fn another_embedder_is_refused() {
         "{error}"
     );
     assert!(
-        error.ends_with("use the first, or ingest again into a new memory"),
+        error.ends_with("use the first, or make the vectors anew with `mneme memory reindex`"),
         "{error}"
     );
     let error = memory

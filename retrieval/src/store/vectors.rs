@@ -13,7 +13,6 @@ use super::databases::VectorDatabase;
 use super::{IngestProgress, IngestStage, Memory, Reading};
 use crate::RetrievalError;
 
-const INDEX: u16 = 0;
 /// The trees are the same for the same history.
 const SEED: u64 = 42;
 /// Few trees build fast; what they miss, the keywords' candidates make up for.
@@ -21,13 +20,45 @@ const TREES: usize = 24;
 /// Vectors looked at for each neighbour wanted; more is slower and more exact.
 const SEARCH_FACTOR: usize = 8;
 
+/// Which of arroy's indexes, and the length of its vectors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct VectorSpace {
+    pub(super) index: u16,
+    pub(super) dimension: usize,
+}
+
+impl VectorSpace {
+    /// The index that a reindexing fills.
+    pub(super) fn other(self) -> Self {
+        Self {
+            index: self.index ^ 1,
+            ..self
+        }
+    }
+
+    pub(super) fn writer(self, database: VectorDatabase) -> Writer<Cosine> {
+        Writer::new(database, self.index, self.dimension)
+    }
+}
+
 pub(super) fn put(
     database: VectorDatabase,
     txn: &mut RwTxn<'_>,
-    dimension: usize,
+    space: VectorSpace,
     (turn, vector): (u32, &[f32]),
 ) -> Result<(), RetrievalError> {
-    Ok(Writer::new(database, INDEX, dimension).add_item(txn, turn, vector)?)
+    Ok(space.writer(database).add_item(txn, turn, vector)?)
+}
+
+/// Removes a turn's vector; nothing happens when there is none.
+pub(super) fn remove(
+    database: VectorDatabase,
+    txn: &mut RwTxn<'_>,
+    space: VectorSpace,
+    turn: u32,
+) -> Result<(), RetrievalError> {
+    space.writer(database).del_item(txn, turn)?;
+    Ok(())
 }
 
 impl Memory {
@@ -36,10 +67,10 @@ impl Memory {
         &self,
         progress: &mut dyn FnMut(IngestProgress),
     ) -> Result<(), RetrievalError> {
-        let Some(dimension) = self.embedder().map(|info| info.dimension) else {
+        let Some(space) = self.vector_space() else {
             return Ok(());
         };
-        let mut writer = Writer::<Cosine>::new(self.inner.databases.vectors, INDEX, dimension);
+        let mut writer = space.writer(self.inner.databases.vectors);
         writer.set_tmpdir(self.inner.environment.path());
         let wanted = self.read(|reading| {
             let turns = reading.databases.turns.len(reading.txn)?;
@@ -72,7 +103,7 @@ impl Reading<'_> {
         dimension: usize,
         mut each: impl FnMut(u32, Vec<f32>),
     ) -> Result<(), RetrievalError> {
-        let writer = Writer::<Cosine>::new(self.databases.vectors, INDEX, dimension);
+        let writer = Writer::<Cosine>::new(self.databases.vectors, self.vectors, dimension);
         for item in writer.iter(self.txn)? {
             let (turn, vector) = item?;
             each(turn, vector);
@@ -88,7 +119,7 @@ impl Reading<'_> {
     }
 
     pub(crate) fn vector(&self, dimension: usize, turn: u32) -> Result<Option<Vec<f32>>, RetrievalError> {
-        let writer = Writer::<Cosine>::new(self.databases.vectors, INDEX, dimension);
+        let writer = Writer::<Cosine>::new(self.databases.vectors, self.vectors, dimension);
         Ok(writer.item_vector(self.txn, turn)?)
     }
 
@@ -100,7 +131,7 @@ impl Reading<'_> {
         count: usize,
         among: Option<&RoaringBitmap>,
     ) -> Result<Option<Vec<(u32, f32)>>, RetrievalError> {
-        let reader = match arroy::Reader::<Cosine>::open(self.txn, INDEX, self.databases.vectors) {
+        let reader = match arroy::Reader::<Cosine>::open(self.txn, self.vectors, self.databases.vectors) {
             Ok(reader) => reader,
             Err(arroy::Error::NeedBuild(_) | arroy::Error::MissingMetadata(_)) => return Ok(None),
             Err(error) => return Err(error.into()),

@@ -11,7 +11,7 @@ use crate::text::Analyzer;
 use crate::{ConversationId, RetrievalError, Turn};
 
 /// Texts per call of the embedder; progress is reported between calls.
-const EMBED_BATCH: usize = 64;
+pub(in crate::store) const EMBED_BATCH: usize = 64;
 
 /// What a turn is embedded and counted as: `Speaker: text [shares caption]`.
 fn passage(speaker: &str, text: &str, caption: Option<&str>) -> String {
@@ -38,7 +38,7 @@ impl StoredTurn {
 }
 
 /// Numbers and single letters have no neighbours in meaning.
-fn is_vocabulary(word: &str) -> bool {
+pub(in crate::store) fn is_vocabulary(word: &str) -> bool {
     word.chars().count() > 1 && !word.chars().any(char::is_numeric)
 }
 
@@ -68,10 +68,15 @@ impl Missing {
             turn_vectors: HashMap::new(),
             word_vectors: HashMap::new(),
         };
-        for turn in part.iter().flat_map(|(_, turns)| *turns) {
+        let turns = part
+            .iter()
+            .flat_map(|(session, turns)| turns.iter().map(move |turn| (*session, turn)));
+        for (session, turn) in turns {
             let number = conversation.map(|conversation| reading.turn_number(conversation, &turn.id));
             if let Some(number) = number.transpose()?.flatten()
-                && reading.stored_turn(number)?.same_content(turn)
+                && let stored = reading.stored_turn(number)?
+                && stored.same_content(turn)
+                && reading.session_number(stored.conversation, &session.id)? == Some(stored.session)
             {
                 continue;
             }
@@ -117,7 +122,10 @@ impl Missing {
 }
 
 /// Embeds passages and holds what comes back against the embedder's own description.
-fn embed(embedder: &dyn Embedder, texts: Vec<&str>) -> Result<Vec<Vec<f32>>, RetrievalError> {
+pub(in crate::store) fn embed(
+    embedder: &dyn Embedder,
+    texts: Vec<&str>,
+) -> Result<Vec<Vec<f32>>, RetrievalError> {
     let vectors = embedder.embed(&texts, EmbedKind::Passage)?;
     let dimension = embedder.info().dimension;
     let is_wrong = |vector: &&Vec<f32>| vector.len() != dimension || vector.iter().any(|v| !v.is_finite());

@@ -3,11 +3,10 @@
 use serde_json::Value;
 use weights::{EmbedderProfile, ModelFiles, Pooling};
 
-use super::shape::BertShape;
 use crate::LoadError;
 
-/// The manifest's profile of a known model, else what the folder's own files say.
-pub(super) fn profile(files: &ModelFiles, shape: &BertShape) -> Result<EmbedderProfile, LoadError> {
+/// The manifest's profile of a known model, else what the folder's own files say; `positions` are those of the model.
+pub(crate) fn profile(files: &ModelFiles, positions: usize) -> Result<EmbedderProfile, LoadError> {
     if let Some(known) = files.entry.as_ref().and_then(|entry| entry.embedder.clone()) {
         return Ok(known);
     }
@@ -24,7 +23,7 @@ pub(super) fn profile(files: &ModelFiles, shape: &BertShape) -> Result<EmbedderP
         normalise: true,
         max_tokens: limits["max_seq_length"]
             .as_u64()
-            .map_or(shape.positions, |limit| shape.positions.min(limit as usize)),
+            .map_or(positions, |limit| positions.min(limit as usize)),
         query_prefix: prompt(&["query"]),
         passage_prefix: prompt(&["passage", "document"]),
     })
