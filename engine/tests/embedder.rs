@@ -244,6 +244,29 @@ fn a_vector_is_bitwise_the_same_in_every_batch() {
 }
 
 #[test]
+fn tokens_come_with_the_same_text_vector_and_point_where_their_words_do() {
+    let embedder = load(&minilm(), 2, Precision::Int8);
+    let texts = ["The dog barks.", "", "A hound is barking at the moon"];
+    let with_tokens = embedder.embed_tokens(&texts, EmbedKind::Passage).unwrap();
+    let together = embed(&embedder, &texts);
+    let tokens: Vec<Vec<&[f32]>> = with_tokens
+        .iter()
+        .map(|text| text.tokens.chunks(384).collect())
+        .collect();
+    for (text, vector) in with_tokens.iter().zip(&together) {
+        assert_eq!(text.text, *vector);
+    }
+    // "the dog bark ##s ." and nothing for the empty text: what frames a text is left out.
+    assert_eq!(tokens.iter().map(Vec::len).collect::<Vec<_>>(), [5, 0, 7]);
+    for token in tokens.iter().flatten() {
+        assert!((token.iter().map(|v| v * v).sum::<f32>() - 1.0).abs() < 1e-4);
+    }
+    let dog = tokens[0][1];
+    let nearest = (0..7).max_by(|a, b| cosine(dog, tokens[2][*a]).total_cmp(&cosine(dog, tokens[2][*b])));
+    assert_eq!(nearest, Some(1), "the hound is the token nearest to the dog");
+}
+
+#[test]
 fn info_and_the_empty_batch() {
     let embedder = load(&minilm(), 1, Precision::Int8);
     let info = embedder.info();

@@ -266,13 +266,13 @@ impl Ingesting<'_> {
     }
 }
 
-/// Stores conversations with a progress bar; what is stored already is left as it is.
+/// Stores conversations with a progress bar; what is stored already is left as it is. Says how many turns were added.
 pub(crate) fn into_memory(
     folder: &Path,
     conversations: &[Conversation],
     embedder: &dyn Embedder,
     quiet: bool,
-) -> Result<()> {
+) -> Result<usize> {
     let memory = Memory::create_or_open(folder, embedder.info())?;
     let mut ingesting = Ingesting {
         memory: &memory,
@@ -286,7 +286,11 @@ pub(crate) fn into_memory(
         ingesting.take(conversation)?;
     }
     ingesting.bar.finish_and_clear();
-    Ok(())
+    Ok(ingesting
+        .reports
+        .iter()
+        .map(|(_, report)| report.turns_added)
+        .sum())
 }
 
 /// Shows what an ingest or a reindexing is doing.

@@ -32,9 +32,11 @@ impl Gold {
     /// # Errors
     /// When the file cannot be read, has another shape, or holds a question that cannot be scored.
     pub fn open(path: &Path) -> Result<Self, EvaluationError> {
-        match recognise(path) {
-            Ok(Format::LongMemEval) => read_histories(path).map(Self::Histories),
-            Ok(Format::Locomo | Format::Jsonl) | Err(_) => Dataset::open(path).map(Self::Questions),
+        if matches!(recognise(path), Ok(Format::LongMemEval)) {
+            read_histories(path).map(Self::Histories)
+        } else {
+            // What is no set of questions is refused there.
+            Dataset::open(path).map(Self::Questions)
         }
     }
 

@@ -27,6 +27,16 @@ pub struct EmbedderInfo {
     pub max_tokens: usize,
 }
 
+/// What an embedder makes of one text.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TextVectors {
+    /// The text's vector, as [`Embedder::embed`] gives it.
+    pub text: Vec<f32>,
+    /// One vector of unit length for each token of the text in order, laid end to end; those that frame every text
+    /// (`[CLS]`, `[SEP]`) are left out. Empty where the embedder gives none.
+    pub tokens: Vec<f32>,
+}
+
 /// A model that maps texts to vectors.
 pub trait Embedder: Send + Sync {
     /// What identifies the vectors.
@@ -38,4 +48,19 @@ pub trait Embedder: Send + Sync {
     /// # Errors
     /// [`EngineError::Embedding`] names the text that cannot be embedded; nothing is returned for the others.
     fn embed(&self, texts: &[&str], kind: EmbedKind) -> Result<Vec<Vec<f32>>, EngineError>;
+
+    /// The same vectors with those of each text's tokens, for late interaction (Khattab and Zaharia, "ColBERT", SIGIR
+    /// 2020). An embedder that has none for tokens need not implement this.
+    ///
+    /// # Errors
+    /// As [`Self::embed`].
+    fn embed_tokens(&self, texts: &[&str], kind: EmbedKind) -> Result<Vec<TextVectors>, EngineError> {
+        let texts = self.embed(texts, kind)?.into_iter();
+        Ok(texts
+            .map(|text| TextVectors {
+                text,
+                tokens: Vec::new(),
+            })
+            .collect())
+    }
 }

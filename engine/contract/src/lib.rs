@@ -16,7 +16,7 @@ mod request;
 pub mod scripted;
 mod usage;
 
-pub use embed::{EmbedKind, Embedder, EmbedderInfo};
+pub use embed::{EmbedKind, Embedder, EmbedderInfo, TextVectors};
 pub use error::EngineError;
 pub use generate::{
     FinishReason, Generation, GenerationSink, LanguageModel, ModelInfo, Ticket, TokenLogprob,

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::{
     EmbedKind, Embedder, EmbedderInfo, EngineError, EngineStats, FinishReason, Generation, GenerationRequest,
-    GenerationSink, LanguageModel, ModelInfo, Prompt, Ticket, Usage,
+    GenerationSink, LanguageModel, ModelInfo, Prompt, TextVectors, Ticket, Usage,
 };
 
 type Script = dyn FnMut(&GenerationRequest) -> Result<String, EngineError> + Send;
@@ -169,5 +169,19 @@ impl Embedder for HashEmbedder {
 
     fn embed(&self, texts: &[&str], _kind: EmbedKind) -> Result<Vec<Vec<f32>>, EngineError> {
         Ok(texts.iter().map(|text| self.vector(text)).collect())
+    }
+
+    fn embed_tokens(&self, texts: &[&str], _kind: EmbedKind) -> Result<Vec<TextVectors>, EngineError> {
+        let words = |text: &str| -> Vec<f32> {
+            let words = text
+                .split(|c: char| !c.is_alphanumeric())
+                .filter(|w| !w.is_empty());
+            words.flat_map(|word| self.vector(word)).collect()
+        };
+        let vectors = texts.iter().map(|text| TextVectors {
+            text: self.vector(text),
+            tokens: words(text),
+        });
+        Ok(vectors.collect())
     }
 }

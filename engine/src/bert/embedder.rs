@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use engine_contract::{EmbedKind, Embedder, EmbedderInfo, EngineError};
+use engine_contract::{EmbedKind, Embedder, EmbedderInfo, EngineError, TextVectors};
 use kernels::Cpu;
 use weights::{ModelFiles, Pooling, SafeTensors, Tokenizer};
 
@@ -67,6 +67,26 @@ impl BertEmbedder {
         })
     }
 
+    /// Calls `each` with the hidden states `[tokens, hidden]` of every text, in order.
+    fn each_text(
+        &self,
+        texts: &[&str],
+        kind: EmbedKind,
+        mut each: impl FnMut(&[f32]),
+    ) -> Result<(), EngineError> {
+        let tokens = self.texts.tokens(texts, kind)?;
+        let mut scratch = Scratch::default();
+        for pass in passes(&tokens, TOKENS_PER_THREAD * self.cpu.threads()) {
+            let mut rest = self.encoder.run(&self.cpu, &pass, &mut scratch);
+            for text in &pass {
+                let (own, others) = rest.split_at(text.len() * self.encoder.shape.hidden);
+                each(own);
+                rest = others;
+            }
+        }
+        Ok(())
+    }
+
     /// The vector of one text's hidden states `[tokens, hidden]`.
     fn pool(&self, states: &[f32]) -> Vec<f32> {
         let hidden = self.encoder.shape.hidden;
@@ -88,20 +108,30 @@ impl Embedder for BertEmbedder {
     }
 
     fn embed(&self, texts: &[&str], kind: EmbedKind) -> Result<Vec<Vec<f32>>, EngineError> {
-        let tokens = self.texts.tokens(texts, kind)?;
-        let mut scratch = Scratch::default();
         let mut vectors = Vec::with_capacity(texts.len());
-        for pass in passes(&tokens, TOKENS_PER_THREAD * self.cpu.threads()) {
-            let states = self.encoder.run(&self.cpu, &pass, &mut scratch);
-            let mut rest = states;
-            for text in &pass {
-                let (own, others) = rest.split_at(text.len() * self.encoder.shape.hidden);
-                vectors.push(self.pool(own));
-                rest = others;
-            }
-        }
+        self.each_text(texts, kind, |states| vectors.push(self.pool(states)))?;
         Ok(vectors)
     }
+
+    fn embed_tokens(&self, texts: &[&str], kind: EmbedKind) -> Result<Vec<TextVectors>, EngineError> {
+        let mut vectors = Vec::with_capacity(texts.len());
+        self.each_text(texts, kind, |states| {
+            vectors.push(TextVectors {
+                text: self.pool(states),
+                tokens: directions(states, self.encoder.shape.hidden),
+            });
+        })?;
+        Ok(vectors)
+    }
+}
+
+/// The states between the first and the last, each brought to unit length: what the template frames a text with says
+/// nothing of its words.
+fn directions(states: &[f32], hidden: usize) -> Vec<f32> {
+    let end = states.len().saturating_sub(hidden);
+    let mut directions = states.get(hidden..end).unwrap_or_default().to_vec();
+    directions.chunks_exact_mut(hidden).for_each(normalise);
+    directions
 }
 
 fn mean(states: &[f32], hidden: usize) -> Vec<f32> {

@@ -17,6 +17,8 @@ pub struct Scratch {
     /// `[rows, 2 * intermediate]`
     gate_up: Vec<f32>,
     quantized: QuantizedRows,
+    /// What is normed in single precision: an embedder's results, the heads of Qwen3.
+    states: Vec<f32>,
 }
 
 impl Qwen2 {
@@ -55,8 +57,11 @@ impl Qwen2 {
         scratch: &'s mut Scratch,
     ) -> &'s [f32] {
         self.layers(batch, pool, scratch);
-        self.norm(&self.norm, scratch);
-        &scratch.normed
+        resize(&mut scratch.states, scratch.stream.len());
+        let epsilon = self.shape.norm_epsilon;
+        self.cpu
+            .rms_norm(&scratch.stream, &self.norm, epsilon, &mut scratch.states);
+        &scratch.states
     }
 
     /// Leaves the residual stream of the wanted rows in `scratch.stream`.
@@ -112,10 +117,10 @@ impl Qwen2 {
         for row in scratch.qkv.chunks_exact_mut(shape.qkv()) {
             let (row_q, rest) = row.split_at_mut(queries);
             for (heads, weight) in [(row_q, q), (&mut rest[..keys], k)] {
-                scratch.normed.clear();
-                scratch.normed.extend_from_slice(heads);
+                scratch.states.clear();
+                scratch.states.extend_from_slice(heads);
                 self.cpu
-                    .rms_norm(&scratch.normed, weight, shape.norm_epsilon, heads);
+                    .rms_norm(&scratch.states, weight, shape.norm_epsilon, heads);
             }
         }
     }

@@ -62,9 +62,9 @@ impl<'a> Haystacks<'a> {
             .into_iter()
             .map(disguise)
             .collect();
-        let reports = ingest::into_memory(place, &conversations, &*self.embedder, self.quiet)?;
+        let added = ingest::into_memory(place, &conversations, &*self.embedder, self.quiet)?;
         fs::write(&whole, "").with_context(|| format!("cannot write {}", whole.display()))?;
-        Ok(reports.iter().map(|report| report.turns_added).sum())
+        Ok(added)
     }
 }
 

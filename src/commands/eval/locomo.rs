@@ -151,6 +151,5 @@ fn ready_memory(args: &LocomoArgs, questions: &[&Question], quiet: bool, cpu: Ar
     let mut conversations = read_conversations(&args.data, None)?;
     conversations.retain(|conversation| wanted.contains(conversation.id.as_str()));
     let embedder = assemble::embedder(cpu, &args.embedder)?;
-    let reports = ingest::into_memory(&args.memory, &conversations, &*embedder, quiet)?;
-    Ok(reports.iter().map(|report| report.turns_added).sum())
+    ingest::into_memory(&args.memory, &conversations, &*embedder, quiet)
 }
