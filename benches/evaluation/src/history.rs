@@ -17,6 +17,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use crate::error::EvaluationError;
+use crate::longmemeval::{Granularity, UserTurns, corpus_ids};
 
 /// `2023/05/30 (Tue) 23:40`
 const DATE_FORMAT: &str = "%Y/%m/%d (%a) %H:%M";
@@ -90,6 +91,17 @@ pub struct HistoryQuestion {
     pub evidence_sessions: Vec<String>,
     /// Turns that are marked to hold it, likewise.
     pub evidence_turns: Vec<String>,
+    /// Every turn of the user, in the order of the history: the corpus of the official retrieval metrics.
+    pub user_turns: Vec<UserTurn>,
+}
+
+/// A turn of the user by both its names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UserTurn {
+    /// By [`disguise`].
+    pub name: String,
+    /// In the official corpus, where `answer` in a name says that the turn is relevant.
+    pub corpus_id: String,
 }
 
 /// Reads the questions, one history in memory at a time.
@@ -151,14 +163,23 @@ struct Raw {
 
 #[derive(Deserialize)]
 struct Mark {
+    role: String,
     #[serde(default)]
     has_answer: Option<bool>,
+}
+
+impl Mark {
+    /// For a turn of the user, whether it is marked.
+    fn of_user(&self) -> Option<bool> {
+        (self.role == "user").then_some(self.has_answer == Some(true))
+    }
 }
 
 #[derive(Default)]
 struct Evidence {
     sessions: Vec<String>,
     turns: Vec<String>,
+    user_turns: Vec<UserTurn>,
 }
 
 /// A question whose history is reduced to the names of what holds the answer.
@@ -219,9 +240,15 @@ impl Raw {
             if self.answer_session_ids.contains(id) {
                 evidence.sessions.push(session_name(number));
             }
+            let marks: Vec<Option<bool>> = turns.iter().map(Mark::of_user).collect();
+            let mut ids = corpus_ids(id, UserTurns { marks: &marks }, Granularity::Turn).into_iter();
             for (turn, position) in turns.iter().zip(1..) {
+                let name = turn_name(number, position);
                 if turn.has_answer == Some(true) {
-                    evidence.turns.push(turn_name(number, position));
+                    evidence.turns.push(name.clone());
+                }
+                if let Some(corpus_id) = turn.of_user().and_then(|_| ids.next()) {
+                    evidence.user_turns.push(UserTurn { name, corpus_id });
                 }
             }
         }
@@ -262,6 +289,7 @@ impl Reduced {
             gold,
             evidence_sessions: evidence.sessions,
             evidence_turns: evidence.turns,
+            user_turns: evidence.user_turns,
         })
     }
 }
@@ -287,6 +315,12 @@ mod tests {
         );
         assert_eq!(question.evidence_turns, ["s1_2", "s2_1"]);
         assert_eq!(question.evidence_sessions, ["s1", "s2"]);
+        let corpus: Vec<(&str, &str)> = question
+            .user_turns
+            .iter()
+            .map(|turn| (turn.name.as_str(), turn.corpus_id.as_str()))
+            .collect();
+        assert_eq!(corpus, [("s1_1", "a_1"), ("s2_1", "a_1")]);
         assert_eq!(question.date.to_string(), "2023-05-30T23:40:00");
     }
 
