@@ -231,7 +231,7 @@ pub(super) fn report(args: &ReportArgs) -> Result<()> {
             run.description.environment["command"]
                 .as_str()
                 .unwrap_or_default()
-                .to_owned()
+                .replace(" --resume", "")
         })
         .chain([environment::command()])
         .collect::<Vec<_>>()
