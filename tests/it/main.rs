@@ -10,7 +10,7 @@ mod interrupted; // killed ingest and pull
 mod killed; // kill -9 at random points
 mod large_file; // a file larger than the memory that reads it
 mod layers; // no crate depends on one above it
-mod memory_plan; // the loaded model keeps to its plan
 mod memory; // the life of a memory, without a model
+mod memory_plan; // the loaded model keeps to its plan
 mod readme; // the README's commands exist and are what CI runs
 mod style; // file length, lint exceptions
