@@ -38,6 +38,8 @@ pub(crate) enum Command {
     Search(SearchArgs),
     /// Continue a prompt with a model, without any memory.
     Generate(GenerateArgs),
+    /// Read entities and relations out of a memory's turns, for the graph index.
+    Graph(GraphArgs),
     /// See, delete, export, import, reindex and check what a memory holds.
     Memory(MemoryArgs),
     /// List, fetch, check and look into model files.
@@ -58,6 +60,10 @@ pub(crate) struct ModelArgs {
     /// Memory for keys and values of the attention cache, in MiB.
     #[arg(long, default_value_t = 1024)]
     pub(crate) kv_mib: u64,
+    /// Tokens guessed ahead from the prompt while few replies are written at once; 0 turns guessing off. Replies do not
+    /// depend on it.
+    #[arg(long, default_value_t = 3)]
+    pub(crate) draft_tokens: usize,
     /// Do not reuse cached prefixes, neither of earlier prompts nor of earlier runs.
     #[arg(long)]
     pub(crate) no_prefix_cache: bool,
@@ -124,6 +130,23 @@ pub(crate) struct AskArgs {
     #[arg(long)]
     pub(crate) trace: Option<PathBuf>,
     /// Print one JSON object per question instead of text.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Models.
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+}
+
+/// `mneme graph`.
+#[derive(Debug, Args)]
+pub(crate) struct GraphArgs {
+    /// Where.
+    #[command(flatten)]
+    pub(crate) place: Place,
+    /// Only turns of this conversation.
+    #[arg(long)]
+    pub(crate) conversation: Option<String>,
+    /// Print one JSON object instead of text.
     #[arg(long)]
     pub(crate) json: bool,
     /// Models.

@@ -28,6 +28,7 @@ mod error;
 mod excerpts;
 #[cfg(test)]
 mod fixture;
+mod graph;
 mod labels;
 mod machine;
 mod memcot;
@@ -45,6 +46,7 @@ mod trace;
 
 pub use driver::{Answered, Driver, Job, Progress};
 pub use error::AgentError;
+pub use graph::{Extracted, Extraction, GraphEvent, GraphSettings, GraphStep, extract_graph};
 pub use machine::{Event, Machine, Note, QueryAction, Question, Stage, Step, TurnKey};
 pub use memcot::Memcot;
 pub use method::Method;

@@ -6,7 +6,7 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::{Environment, UndefinedBehavior, Value};
 
 /// Every file of `agents/prompts`, by name.
-const FILES: [(&str, &str); 18] = [
+const FILES: [(&str, &str); 20] = [
     ("card.md", include_str!("../prompts/card.md")),
     ("episode.md", include_str!("../prompts/episode.md")),
     ("evidence.md", include_str!("../prompts/evidence.md")),
@@ -15,6 +15,8 @@ const FILES: [(&str, &str); 18] = [
     ("form_memories.md", include_str!("../prompts/form_memories.md")),
     ("form_system.md", include_str!("../prompts/form_system.md")),
     ("fused.md", include_str!("../prompts/fused.md")),
+    ("graph.md", include_str!("../prompts/graph.md")),
+    ("graph_system.md", include_str!("../prompts/graph_system.md")),
     ("judge.md", include_str!("../prompts/judge.md")),
     ("question.md", include_str!("../prompts/question.md")),
     ("recollect.md", include_str!("../prompts/recollect.md")),

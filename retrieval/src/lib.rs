@@ -42,9 +42,10 @@ pub use conversation::{
 };
 pub use error::RetrievalError;
 pub use recall::{Card, Hit, Recall, Retriever, SearchRequest, TurnRecord};
-pub use search::{Fusion, Neighbours, RankingConfig, Searcher, Vocabulary};
+pub use search::{Fusion, LateInteraction, Neighbours, RankingConfig, Searcher, Vocabulary};
 pub use store::{
-    CheckReport, ConversationSummary, Deletion, Finding, IngestProgress, IngestReport, IngestStage, Memory,
-    MemorySettings, Stats, Table, export_embedder, namespace_folder, namespaces,
+    CheckReport, ConversationSummary, Deletion, Entity, Finding, GraphCost, GraphSummary, IngestProgress,
+    IngestReport, IngestStage, Memory, MemorySettings, Relation, Stats, Table, TurnGraph, export_embedder,
+    namespace_folder, namespaces,
 };
 pub use text::Language;

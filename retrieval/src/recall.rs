@@ -47,6 +47,8 @@ pub enum Retriever {
     /// Both, fused.
     #[default]
     Hybrid,
+    /// Both and the graph of entities and relations, fused; as hybrid where no graph was made.
+    Graph,
 }
 
 /// One search.

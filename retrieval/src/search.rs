@@ -3,7 +3,10 @@
 mod bm25;
 mod config;
 mod dense;
+mod dot;
 mod fusion;
+mod graph;
+mod interaction;
 mod kernel;
 mod priors;
 mod question;
@@ -15,5 +18,5 @@ mod snapshot;
 mod tests;
 mod vocabulary;
 
-pub use config::{Fusion, Neighbours, RankingConfig, Vocabulary};
+pub use config::{Fusion, LateInteraction, Neighbours, RankingConfig, Vocabulary};
 pub use searcher::Searcher;

@@ -6,22 +6,27 @@ mod delete;
 mod dump;
 mod edit;
 mod environment;
+mod graph;
 mod ingest;
 mod memory;
 mod migrate;
 mod namespace;
+mod passages;
 mod postings;
 mod records;
 mod reindex;
 mod stats;
 #[cfg(test)]
 mod tests;
+mod tokens;
 mod transfer;
 mod vectors;
 mod wordvectors;
 
 pub use check::{CheckReport, Finding};
 pub use delete::Deletion;
+pub(crate) use graph::normalised;
+pub use graph::{Entity, GraphCost, GraphSummary, Relation, TurnGraph};
 pub use ingest::{IngestProgress, IngestReport, IngestStage};
 #[cfg(test)]
 pub(crate) use memory::Limits;

@@ -3,9 +3,11 @@
 mod dates;
 mod english;
 mod language;
+mod telling;
 mod words;
 
 pub(crate) use dates::AskedDate;
 pub(crate) use language::Analyzer;
 pub use language::Language;
-pub(crate) use words::{asks, token_estimate, words};
+pub(crate) use telling::Telling;
+pub(crate) use words::{asks, fold, token_estimate, words};

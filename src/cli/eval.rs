@@ -265,6 +265,8 @@ pub(crate) enum Index {
     Bm25,
     /// Both, fused.
     Hybrid,
+    /// Both and the graph that `mneme graph` has made.
+    Graph,
 }
 
 /// How the hybrid index ranks; see docs/retrieval.md.
@@ -272,8 +274,28 @@ pub(crate) enum Index {
 pub(crate) enum Ranking {
     /// The product's own ranking.
     Default,
-    /// Without what fits talk between two people: speaker, date, time words, questions.
+    /// Without what fits talk between two people: speaker, date, time words, questions, first person, names.
     NoPriors,
     /// Reciprocal rank fusion of plain keywords and vectors, the usual baseline.
     Rrf,
+    /// Without the names of speakers.
+    NoSpeaker,
+    /// Without dates in questions.
+    NoDates,
+    /// Without time words.
+    NoTimeWords,
+    /// Without the penalty of questions.
+    NoQuestions,
+    /// Without the first person and names.
+    NoTelling,
+    /// Without token vectors.
+    NoTokens,
+    /// Without keywords.
+    NoKeywords,
+    /// Without words of like meaning.
+    NoVocabulary,
+    /// Without neighbours.
+    NoNeighbours,
+    /// With the names of speakers in the embedded question.
+    KeepNames,
 }

@@ -4,6 +4,7 @@ mod ask;
 mod demo;
 mod eval;
 mod generate;
+mod graph;
 mod ingest;
 mod memory;
 mod models;
@@ -21,6 +22,7 @@ pub(crate) fn run(cli: Cli) -> Result<()> {
         Command::Ask(args) => ask::run(&args, cli.quiet),
         Command::Search(args) => search::run(&args),
         Command::Generate(args) => generate::run(&args, cli.quiet),
+        Command::Graph(args) => graph::run(&args, cli.quiet),
         Command::Memory(args) => memory::run(args, cli.quiet),
         Command::Models(args) => models::run(args, cli.quiet),
         Command::Eval(args) => eval::run(args, cli.quiet),

@@ -206,7 +206,7 @@ fn session_name(number: usize) -> String {
     format!("s{number}")
 }
 
-fn turn_name(session: usize, position: usize) -> String {
+pub(crate) fn turn_name(session: usize, position: usize) -> String {
     format!("s{session}_{position}")
 }
 

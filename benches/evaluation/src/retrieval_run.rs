@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use retrieval::{Recall, RetrievalError, Retriever, SearchRequest, TurnRecord};
+use retrieval::{Hit, Recall, RetrievalError, Retriever, SearchRequest, TurnRecord};
 use serde::Serialize;
 
-use crate::{Category, Question, evidence_recall};
+use crate::{Question, evidence_recall};
 
 /// Turns asked for per question: enough to fill the largest token budget.
 const LIMIT: usize = 200;
@@ -42,6 +42,8 @@ pub struct RetrievalReport {
     pub all: RecallTable,
     /// By the data set's categories.
     pub by_category: BTreeMap<&'static str, RecallTable>,
+    /// By conversation.
+    pub by_conversation: BTreeMap<String, RecallTable>,
     /// Questions left out because they name no evidence.
     pub without_evidence: usize,
     /// Wall-clock time of all searches.
@@ -49,8 +51,8 @@ pub struct RetrievalReport {
 }
 
 /// What one question adds to the means.
-struct Measured {
-    category: Category,
+pub(crate) struct Measured {
+    group: &'static str,
     values: Vec<(Column, String, f64)>,
 }
 
@@ -74,50 +76,73 @@ pub fn evaluate_retrieval<'a>(
     progress: &mut dyn FnMut(usize),
 ) -> Result<RetrievalReport, RetrievalError> {
     let started = Instant::now();
-    let mut measured = Vec::new();
+    let (mut measured, mut asked) = (Vec::new(), Vec::new());
     let mut without_evidence = 0;
     for (index, question) in questions.iter().enumerate() {
         progress(index);
         if question.repaired_evidence.is_empty() {
             without_evidence += 1;
         } else {
-            measured.push(measure(question, retriever, recall_of(question))?);
+            let recall = recall_of(question);
+            let hits = search(&question.text, LIMIT, retriever, recall)?;
+            let evidence = (&*question.evidence, &*question.repaired_evidence);
+            measured.push(measure(question.category.name(), evidence, &hits, recall)?);
+            asked.push(question.conversation.clone());
         }
     }
-    let all: Vec<&Measured> = measured.iter().collect();
-    let by_category = Category::ALL.into_iter().filter_map(|category| {
-        let some: Vec<&Measured> = measured.iter().filter(|m| m.category == category).collect();
-        (!some.is_empty()).then(|| (category.name(), table(&some)))
-    });
+    let (all, by_category) = tables(&measured);
+    let mut conversations: BTreeMap<String, Vec<&Measured>> = BTreeMap::new();
+    for (one, conversation) in measured.iter().zip(asked) {
+        conversations.entry(conversation).or_default().push(one);
+    }
+    let by_conversation = conversations.into_iter().map(|(id, some)| (id, table(&some)));
     Ok(RetrievalReport {
-        all: table(&all),
-        by_category: by_category.collect(),
+        all,
+        by_category,
+        by_conversation: by_conversation.collect(),
         without_evidence,
         seconds: started.elapsed().as_secs_f64(),
     })
 }
 
-fn measure(
-    question: &Question,
+/// Means over all and over each group.
+pub(crate) fn tables(measured: &[Measured]) -> (RecallTable, BTreeMap<&'static str, RecallTable>) {
+    let mut groups: BTreeMap<&'static str, Vec<&Measured>> = BTreeMap::new();
+    for one in measured {
+        groups.entry(one.group).or_default().push(one);
+    }
+    let all: Vec<&Measured> = measured.iter().collect();
+    let by_group = groups.into_iter().map(|(name, some)| (name, table(&some)));
+    (table(&all), by_group.collect())
+}
+
+pub(crate) fn search(
+    text: &str,
+    limit: usize,
     retriever: Retriever,
     recall: &dyn Recall,
-) -> Result<Measured, RetrievalError> {
-    let hits = recall.search(&SearchRequest {
-        query: question.text.clone(),
-        limit: LIMIT,
+) -> Result<Vec<Hit>, RetrievalError> {
+    recall.search(&SearchRequest {
+        query: text.to_owned(),
+        limit,
         retriever,
-    })?;
+    })
+}
+
+/// `evidence` as the file spells it, and mended.
+pub(crate) fn measure(
+    group: &'static str,
+    (strict, repaired): (&[String], &[String]),
+    hits: &[Hit],
+    recall: &dyn Recall,
+) -> Result<Measured, RetrievalError> {
     let share = |evidence: &[String], ids: &[&str]| evidence_recall(evidence, ids).unwrap_or(0.0);
     let ids: Vec<&str> = hits.iter().map(|hit| hit.turn.id.as_str()).collect();
     let mut values = Vec::new();
     for rank in RANKS {
         let first = &ids[..rank.min(ids.len())];
-        values.push((
-            Column::Recall,
-            rank.to_string(),
-            share(&question.repaired_evidence, first),
-        ));
-        values.push((Column::Strict, rank.to_string(), share(&question.evidence, first)));
+        values.push((Column::Recall, rank.to_string(), share(repaired, first)));
+        values.push((Column::Strict, rank.to_string(), share(strict, first)));
         let tokens: f64 = hits.iter().take(rank).map(|hit| tokens(&hit.turn)).sum();
         values.push((Column::Tokens, rank.to_string(), tokens));
     }
@@ -128,11 +153,7 @@ fn measure(
             left >= 0.0
         });
         let fitting = &ids[..fitting.count()];
-        values.push((
-            Column::AtTokens,
-            budget.to_string(),
-            share(&question.repaired_evidence, fitting),
-        ));
+        values.push((Column::AtTokens, budget.to_string(), share(repaired, fitting)));
     }
     let mut widened: BTreeMap<u32, (String, f64)> = BTreeMap::new();
     for hit in hits.iter().take(WINDOW.0) {
@@ -142,20 +163,13 @@ fn measure(
         }
     }
     let widened_ids: Vec<&str> = widened.values().map(|(id, _)| id.as_str()).collect();
-    values.push((
-        Column::Window,
-        String::new(),
-        share(&question.repaired_evidence, &widened_ids),
-    ));
+    values.push((Column::Window, String::new(), share(repaired, &widened_ids)));
     values.push((
         Column::Tokens,
         "window".into(),
         widened.values().map(|(_, tokens)| tokens).sum(),
     ));
-    Ok(Measured {
-        category: question.category,
-        values,
-    })
+    Ok(Measured { group, values })
 }
 
 /// A quarter of the characters of `Speaker: text [shares caption]`, as in the published measurements.
@@ -206,6 +220,7 @@ mod tests {
     use retrieval::{Card, ConversationId, Hit, SessionId, TurnId};
 
     use super::*;
+    use crate::Category;
 
     /// 60 turns of one session, found in the order of the conversation, 100 tokens each.
     struct Ordered;

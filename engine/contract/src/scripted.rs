@@ -139,17 +139,8 @@ impl HashEmbedder {
 
     fn vector(&self, text: &str) -> Vec<f32> {
         let mut vector = vec![0.0f32; self.info.dimension];
-        for word in text
-            .split(|c: char| !c.is_alphanumeric())
-            .filter(|w| !w.is_empty())
-        {
-            // FNV-1a: stable across runs and platforms.
-            let hash = word
-                .to_lowercase()
-                .bytes()
-                .fold(0xcbf2_9ce4_8422_2325u64, |h, b| {
-                    (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3)
-                });
+        for word in words(text) {
+            let hash = hash(word);
             vector[(hash % self.info.dimension as u64) as usize] += if hash >> 63 == 0 { 1.0 } else { -1.0 };
         }
         let norm = vector.iter().map(|v| v * v).sum::<f32>().sqrt();
@@ -160,6 +151,33 @@ impl HashEmbedder {
         }
         vector
     }
+
+    /// A direction of its own for every word: equal values, signs drawn from the word's hash.
+    fn token(&self, word: &str) -> impl Iterator<Item = f32> {
+        let value = 1.0 / (self.info.dimension as f32).sqrt();
+        let mut state = hash(word) | 1;
+        (0..self.info.dimension).map(move |_| {
+            // Xorshift (Marsaglia, 2003).
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            if state >> 63 == 0 { value } else { -value }
+        })
+    }
+}
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_alphanumeric())
+        .filter(|w| !w.is_empty())
+}
+
+/// FNV-1a of the word in lower case: stable across runs and platforms.
+fn hash(word: &str) -> u64 {
+    word.to_lowercase()
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325u64, |h, b| {
+            (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3)
+        })
 }
 
 impl Embedder for HashEmbedder {
@@ -172,15 +190,9 @@ impl Embedder for HashEmbedder {
     }
 
     fn embed_tokens(&self, texts: &[&str], _kind: EmbedKind) -> Result<Vec<TextVectors>, EngineError> {
-        let words = |text: &str| -> Vec<f32> {
-            let words = text
-                .split(|c: char| !c.is_alphanumeric())
-                .filter(|w| !w.is_empty());
-            words.flat_map(|word| self.vector(word)).collect()
-        };
         let vectors = texts.iter().map(|text| TextVectors {
             text: self.vector(text),
-            tokens: words(text),
+            tokens: words(text).flat_map(|word| self.token(word)).collect(),
         });
         Ok(vectors.collect())
     }

@@ -5,9 +5,9 @@ use super::panel::{MAX_PANEL, PanelQueries, PanelState, Tiles};
 use super::plan::{Plan, QueryRows, Task};
 use super::source::{Chunk, ChunkAt, Source};
 use super::{CHUNK, Heads, SEGMENT};
+use crate::Rows;
 use crate::parallel::{Scratch, SharedSlice};
 use crate::simd::{Kernel, LANES, Lanes, Simd};
-use crate::{Cpu, Rows};
 
 /// What all tasks of an attention share.
 pub(super) struct Work<'a, T> {
@@ -19,21 +19,11 @@ pub(super) struct Work<'a, T> {
     pub(super) partials: SharedSlice<'a, f32>,
 }
 
-impl<T: Source> Work<'_, T> {
-    pub(super) fn run(&self, cpu: &Cpu, task: &Task) {
-        if self.plan.is_single_row(task) {
-            cpu.dispatch(RunTask::<T, true> { work: self, task });
-        } else {
-            cpu.dispatch(RunTask::<T, false> { work: self, task });
-        }
-    }
-}
-
 /// Runs one task. `STORED` tasks may read half-precision tiles as they are stored; the code for that stands apart
 /// because it cost the other tasks their registers.
-struct RunTask<'a, T, const STORED: bool> {
-    work: &'a Work<'a, T>,
-    task: &'a Task,
+pub(super) struct RunTask<'a, T, const STORED: bool> {
+    pub(super) work: &'a Work<'a, T>,
+    pub(super) task: &'a Task,
 }
 
 /// Consecutive queries of one run of rows: query `i` is head `i % group` of row `i / group`.

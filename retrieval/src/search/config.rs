@@ -30,6 +30,10 @@ pub struct RankingConfig {
     pub dense_weight: f32,
     /// Weight of the z-score of the cosines smoothed over neighbours; needs `neighbours`.
     pub smoothed_weight: f32,
+    /// Ranks the best turns anew by the vectors of single tokens; needs an embedder that has such.
+    pub late_interaction: Option<LateInteraction>,
+    /// Weight of the z-score of what the graph leads to, for [`crate::Retriever::Graph`].
+    pub graph_weight: f32,
     /// Added to turns of the only speaker that the question names.
     pub speaker_prior: f32,
     /// Added to turns of sessions near a date that the question names.
@@ -38,6 +42,10 @@ pub struct RankingConfig {
     pub time_word_prior: f32,
     /// Added to turns most of whose text is questions; negative, for they ask rather than tell.
     pub question_prior: f32,
+    /// Added to turns in which the speaker speaks of themself: all of it from one such word in 40 tokens on.
+    pub first_person_prior: f32,
+    /// Added to turns that name somebody or something: all of it from one name in 40 tokens on.
+    pub name_prior: f32,
 }
 
 /// How two rankings become one.
@@ -99,6 +107,32 @@ impl Default for Vocabulary {
     }
 }
 
+/// Late interaction (Khattab and Zaharia, "ColBERT", SIGIR 2020): a turn's score is the mean over the question's tokens
+/// of the best cosine with one of the turn's tokens. It takes the place of the two other cosines.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LateInteraction {
+    /// So many of the best turns by the other scores are ranked anew.
+    pub candidates: usize,
+    /// Weight of the z-score.
+    pub weight: f32,
+    /// Weight of the z-score smoothed over neighbours, as the cosines are; 0 where neighbours are switched off.
+    pub smoothed_weight: f32,
+    /// What the priors are multiplied by, as there is more evidence for them to balance.
+    pub prior_scale: f32,
+}
+
+impl Default for LateInteraction {
+    fn default() -> Self {
+        Self {
+            candidates: 200,
+            weight: 0.25,
+            smoothed_weight: 1.2,
+            prior_scale: 1.5,
+        }
+    }
+}
+
 impl Default for RankingConfig {
     fn default() -> Self {
         Self {
@@ -111,10 +145,14 @@ impl Default for RankingConfig {
             keyword_weight: 0.6,
             dense_weight: 0.3,
             smoothed_weight: 0.4,
+            late_interaction: Some(LateInteraction::default()),
+            graph_weight: 0.3,
             speaker_prior: 2.0,
             date_prior: 2.4,
             time_word_prior: 1.0,
             question_prior: -0.8,
+            first_person_prior: 0.45,
+            name_prior: 0.5,
         }
     }
 }
@@ -129,11 +167,12 @@ impl RankingConfig {
             vocabulary: None,
             cut_names: false,
             smoothed_weight: 0.0,
+            late_interaction: None,
             ..Self::default().without_priors()
         }
     }
 
-    /// The same ranking without the four priors, which suit conversations between people.
+    /// The same ranking without the six priors, which suit conversations between people.
     #[must_use]
     pub fn without_priors(self) -> Self {
         Self {
@@ -141,6 +180,8 @@ impl RankingConfig {
             date_prior: 0.0,
             time_word_prior: 0.0,
             question_prior: 0.0,
+            first_person_prior: 0.0,
+            name_prior: 0.0,
             ..self
         }
     }
@@ -191,10 +232,19 @@ impl RankingConfig {
                 false,
             );
         }
+        weight("graph_weight", self.graph_weight)?;
         prior("speaker_prior", self.speaker_prior)?;
         prior("date_prior", self.date_prior)?;
         prior("time_word_prior", self.time_word_prior)?;
-        prior("question_prior", self.question_prior)
+        prior("question_prior", self.question_prior)?;
+        prior("first_person_prior", self.first_person_prior)?;
+        prior("name_prior", self.name_prior)?;
+        if let Some(late) = self.late_interaction {
+            weight("late_interaction.weight", late.weight)?;
+            weight("late_interaction.smoothed_weight", late.smoothed_weight)?;
+            weight("late_interaction.prior_scale", late.prior_scale)?;
+        }
+        Ok(())
     }
 }
 

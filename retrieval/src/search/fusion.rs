@@ -1,6 +1,7 @@
 //! From scores to a ranking.
 
-use std::cmp::Ordering;
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
 
 /// Constant of reciprocal rank fusion (Cormack et al., SIGIR 2009).
 const RANK_CONSTANT: f32 = 60.0;
@@ -8,6 +9,9 @@ const RANK_CONSTANT: f32 = 60.0;
 /// The places of the `limit` best scores, best first; equal scores in the order of places. Places for which `keep` is
 /// false are left out.
 pub(super) fn top(scores: &[f32], limit: usize, keep: impl Fn(usize) -> bool) -> Vec<usize> {
+    if limit < scores.len() / 8 {
+        return few(scores, limit, keep);
+    }
     let mut places: Vec<usize> = (0..scores.len()).filter(|&place| keep(place)).collect();
     let better = |a: &usize, b: &usize| -> Ordering { scores[*b].total_cmp(&scores[*a]).then(a.cmp(b)) };
     if limit < places.len() && limit > 0 {
@@ -16,6 +20,46 @@ pub(super) fn top(scores: &[f32], limit: usize, keep: impl Fn(usize) -> bool) ->
     places.truncate(limit);
     places.sort_unstable_by(better);
     places
+}
+
+/// A place with its score; the greater is the better one.
+#[derive(PartialEq)]
+struct Ranked(f32, usize);
+
+impl Eq for Ranked {}
+
+impl Ord for Ranked {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.total_cmp(&other.0).then(other.1.cmp(&self.1))
+    }
+}
+
+impl PartialOrd for Ranked {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// [`top`] where few of many are wanted: one pass with the best so far in a heap.
+fn few(scores: &[f32], limit: usize, keep: impl Fn(usize) -> bool) -> Vec<usize> {
+    let mut best: BinaryHeap<Reverse<Ranked>> = BinaryHeap::with_capacity(limit + 1);
+    let mut least = f32::NEG_INFINITY;
+    for (place, &score) in scores.iter().enumerate() {
+        // An equal score later on is the worse one. NaN is left to the heap's total order.
+        if (best.len() == limit && score <= least) || !keep(place) {
+            continue;
+        }
+        best.push(Reverse(Ranked(score, place)));
+        if best.len() > limit {
+            best.pop();
+        }
+        if best.len() == limit {
+            least = best.peek().map_or(f32::INFINITY, |worst| worst.0.0);
+        }
+    }
+    let mut best: Vec<Ranked> = best.into_iter().map(|Reverse(ranked)| ranked).collect();
+    best.sort_unstable_by(|a, b| b.cmp(a));
+    best.into_iter().map(|Ranked(_, place)| place).collect()
 }
 
 /// Reciprocal rank fusion of rankings over `len` places.
@@ -45,6 +89,25 @@ pub(super) fn z_scores(values: &mut [f32]) {
         .for_each(|v| *v = ((f64::from(*v) - mean) * scale) as f32);
 }
 
+/// Mean and standard deviation; the deviation of equal or no values is 1.
+pub(super) fn moments(values: &[f32]) -> (f32, f32) {
+    let count = values.len().max(1) as f64;
+    let mean = values.iter().map(|&value| f64::from(value)).sum::<f64>() / count;
+    let variance = values
+        .iter()
+        .map(|&value| (f64::from(value) - mean).powi(2))
+        .sum::<f64>()
+        / count;
+    (
+        mean as f32,
+        if variance > 0.0 {
+            variance.sqrt() as f32
+        } else {
+            1.0
+        },
+    )
+}
+
 /// Adds `weight * values` to `sum`.
 pub(super) fn add(sum: &mut [f32], values: &[f32], weight: f32) {
     sum.iter_mut()
@@ -66,7 +129,8 @@ mod tests {
             let mut sorted: Vec<usize> = (0..scores.len()).filter(|&place| keep(place)).collect();
             sorted.sort_by(|a, b| scores[*b].total_cmp(&scores[*a]));
             sorted.truncate(limit);
-            prop_assert_eq!(top(&scores, limit, keep), sorted);
+            prop_assert_eq!(top(&scores, limit, keep), sorted.clone());
+            prop_assert_eq!(few(&scores, limit, keep), sorted);
         }
     }
 

@@ -40,22 +40,24 @@ impl<'a> Kernel<'a> {
     /// `(earlier, later)` are the weights at distance 0 of the turns on either side.
     fn walk(&self, place: usize, (earlier, later): (f32, f32), mut each: impl FnMut(usize, f32)) {
         each(place, 1.0);
-        let reach = self.neighbours.map_or(1.0, |neighbours| neighbours.tokens);
         let (start, end) = self.snapshot.session_of(place);
-        let here = self.snapshot.middle[place];
-        let mut step = |other: usize, at_zero: f32| {
-            let distance = (self.snapshot.middle[other] - here).abs();
-            let weight = at_zero * (-distance / reach).exp();
-            if weight >= FLOOR {
-                each(other, weight);
+        let decay = &self.snapshot.decay;
+        let mut weight = earlier;
+        for other in (start..place).rev() {
+            weight *= decay[other];
+            if weight < FLOOR {
+                break;
             }
-            weight >= FLOOR
-        };
-        (start..place)
-            .rev()
-            .take_while(|&other| step(other, earlier))
-            .count();
-        (place + 1..end).take_while(|&other| step(other, later)).count();
+            each(other, weight);
+        }
+        let mut weight = later;
+        for other in place + 1..end {
+            weight *= decay[other - 1];
+            if weight < FLOOR {
+                break;
+            }
+            each(other, weight);
+        }
     }
 
     /// `out[i]` = sum over j of how much j counts for i, times `values[j]`.
@@ -65,5 +67,38 @@ impl<'a> Kernel<'a> {
             self.spread(place, |other, weight| out[other] += weight * value);
         }
         out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Against the definition, with an exponential for every pair.
+        #[test]
+        fn walking_equals_the_formula(lengths in prop::collection::vec(prop::collection::vec(1..120u32, 1..12), 1..4)) {
+            let neighbours = Neighbours::default();
+            let snapshot = Snapshot::of_lengths(&lengths, Some(neighbours));
+            let kernel = Kernel::new(Some(neighbours), &snapshot);
+            for place in 0..snapshot.len() {
+                let mut found = vec![0.0; snapshot.len()];
+                kernel.gather(place, |other, weight| found[other] = weight);
+                for (other, found) in found.into_iter().enumerate() {
+                    let distance = (snapshot.middle[other] - snapshot.middle[place]).abs();
+                    let at_zero = if other < place { neighbours.before } else { neighbours.after };
+                    let weight = at_zero * (-distance / neighbours.tokens).exp();
+                    let expected = match other {
+                        _ if other == place => 1.0,
+                        _ if snapshot.session[other] != snapshot.session[place] => 0.0,
+                        _ => weight,
+                    };
+                    let cut = expected < FLOOR * 1.001 && found == 0.0;
+                    prop_assert!(cut || (found - expected).abs() < 1e-4, "{found} is not {expected}");
+                }
+            }
+        }
     }
 }

@@ -14,7 +14,12 @@ pub(super) fn priors(config: &RankingConfig, question: &Question, snapshot: &Sna
         let date = config.date_prior * nearness(&question.dates, session.time);
         scores.resize(session.end, date);
     }
-    for ((score, flags), speaker) in scores.iter_mut().zip(&snapshot.flags).zip(&snapshot.speaker) {
+    let turns = snapshot
+        .flags
+        .iter()
+        .zip(&snapshot.telling)
+        .zip(&snapshot.speaker);
+    for (score, ((flags, telling), speaker)) in scores.iter_mut().zip(turns) {
         let named = question.speaker == Some(*speaker);
         *score += if named { config.speaker_prior } else { 0.0 }
             + if question.asks_when && flags.has_time_word() {
@@ -26,7 +31,9 @@ pub(super) fn priors(config: &RankingConfig, question: &Question, snapshot: &Sna
                 config.question_prior
             } else {
                 0.0
-            };
+            }
+            + config.first_person_prior * telling.first_person()
+            + config.name_prior * telling.names();
     }
     scores
 }

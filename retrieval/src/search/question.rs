@@ -1,6 +1,6 @@
 //! What a question says about where its answer may stand.
 
-use crate::text::{Analyzer, AskedDate, words};
+use crate::text::{Analyzer, AskedDate, fold};
 
 use super::snapshot::Snapshot;
 
@@ -43,7 +43,7 @@ impl Question {
         for word in analyzer.content_words(text) {
             let stem = analyzer.stem(&word);
             if question_words.iter().all(|known| known.stem != stem) {
-                let is_name = named.iter().any(|(name, _)| *name == word);
+                let is_name = is_named(&named, &word);
                 let has_synonyms = !is_name && !word.chars().any(char::is_numeric);
                 question_words.push(QuestionWord {
                     word,
@@ -72,7 +72,8 @@ struct Names<'a> {
 impl<'a> Names<'a> {
     fn new(speakers: &[String], analyzer: &'a Analyzer) -> Self {
         let parts = speakers.iter().zip(0..).flat_map(|(name, speaker)| {
-            words(name)
+            analyzer
+                .words(name)
                 .into_iter()
                 .filter(|part| part.chars().count() > 1)
                 .map(move |part| (part, speaker))
@@ -85,7 +86,9 @@ impl<'a> Names<'a> {
 
     /// The words of a text that name speakers, with the speakers; by short forms only where no full name is used.
     fn of(&self, text: &str) -> Vec<(String, Vec<u32>)> {
-        let candidates: Vec<String> = words(text)
+        let candidates: Vec<String> = self
+            .analyzer
+            .words(text)
             .into_iter()
             .filter(|word| !self.analyzer.is_stop_word(word))
             .collect();
@@ -108,9 +111,15 @@ impl<'a> Names<'a> {
     }
 }
 
+/// Whether a lower-case word is one of the names, with or without its accents.
+fn is_named(named: &[(String, Vec<u32>)], word: &str) -> bool {
+    let mut word = word.to_owned();
+    fold(&mut word);
+    named.iter().any(|(name, _)| *name == word)
+}
+
 /// The text without the named words and their possessive endings.
 fn cut_names(text: &str, named: &[(String, Vec<u32>)]) -> String {
-    let is_name = |word: &str| named.iter().any(|(name, _)| *name == word.to_lowercase());
     let mut kept = String::with_capacity(text.len());
     for chunk in text.split_whitespace() {
         let bare = chunk.trim_matches(|c: char| !c.is_alphanumeric());
@@ -118,7 +127,7 @@ fn cut_names(text: &str, named: &[(String, Vec<u32>)]) -> String {
             .strip_suffix("'s")
             .or_else(|| bare.strip_suffix("’s"))
             .unwrap_or(bare);
-        let chunk = if is_name(bare) {
+        let chunk = if is_named(named, &bare.to_lowercase()) {
             // Punctuation after the name stays: "Did she see Ann?" becomes "Did she see?".
             let tail = chunk.trim_end_matches(|c: char| !c.is_alphanumeric()).len();
             kept.truncate(kept.trim_end().len());

@@ -1,12 +1,13 @@
 //! A memory, an embedder and a ranking: what answers the agents' searches.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use engine_contract::Embedder;
 
 use super::config::RankingConfig;
 use super::dense::Vectors;
+use super::interaction;
 use super::ranking::{Ranker, Ranking, Reach};
 use super::snapshot::Snapshot;
 use super::vocabulary::Lexicon;
@@ -129,9 +130,15 @@ impl Searcher {
         if retriever == Retriever::Dense && self.embedder.is_none() {
             return Err(RetrievalError::NoEmbedder { what: "searcher" });
         }
-        if !query.contains(char::is_alphanumeric) {
+        if self.memory.analyzer().words(query).is_empty() {
             return Ok(Vec::new());
         }
+        let centre = match &self.embedder {
+            Some(embedder) if self.config.late_interaction.is_some() => {
+                self.memory.token_centre(&**embedder)?
+            }
+            _ => &[],
+        };
         self.memory.read(|reading| {
             let reach = self.reach(reading)?;
             let ranker = Ranker {
@@ -140,6 +147,7 @@ impl Searcher {
                 reach: &reach,
                 analyzer: self.memory.analyzer(),
                 embedder: self.embedder.as_deref(),
+                centre,
             };
             let ranking = ranker.rank(query, retriever)?;
             let chosen = choose(&reach, &ranking).into_iter();
@@ -166,8 +174,14 @@ impl Searcher {
             }
             None => (Vectors::Absent, Lexicon::default()),
         };
+        let sample = match &self.embedder {
+            Some(_) if self.config.late_interaction.is_some() => interaction::sample(&snapshot),
+            _ => Vec::new(),
+        };
         let reach = Arc::new(Reach {
             state: reading.state(),
+            sample,
+            graph: OnceLock::new(),
             snapshot,
             vectors,
             lexicon,

@@ -221,8 +221,9 @@ impl Check<'_, '_> {
             self.report.find("session_ids", what);
         }
         let columns = [&session.tokens, &session.words, &session.speakers].map(Vec::len);
+        let others = [session.flags.len(), session.telling.len()];
         let turns = session.turns.len();
-        if columns.iter().any(|&length| length != turns) || session.flags.len() != turns || turns == 0 {
+        if columns.iter().chain(&others).any(|&length| length != turns) || turns == 0 {
             let what = format!(
                 "{name}: its columns have unequal lengths or none, expected {turns} each and at least 1"
             );
@@ -286,7 +287,10 @@ impl Check<'_, '_> {
         let stems = stems(analyzer, &passage);
         let flags = TurnFlags::new(asks(&stored.text), analyzer.has_time_word(&stored.text));
         let lengths = (token_estimate(&passage), stems.values().sum::<u32>(), flags);
-        if (session.tokens[place], session.words[place], session.flags[place]) != lengths {
+        let telling = analyzer.telling(&stored.text, lengths.0);
+        if (session.tokens[place], session.words[place], session.flags[place]) != lengths
+            || session.telling[place] != telling
+        {
             let what = format!(
                 "{} {}: its length or flags are not those of its text",
                 session.id, stored.id

@@ -13,6 +13,9 @@
 //! | `words` | word | see [`super::wordvectors`] |
 //! | `staged_words` | word | as `words`, for the embedder of a reindexing that is under way |
 //! | `vectors` | arroy's own; index 0 or 1 as the header says, item = turn number | arroy's own |
+//! | `tokens` | index as for `vectors`, turn number | see [`super::tokens`] |
+//! | `graph` | see [`super::graph`] | see there |
+//! | `passages` | hash of a passage | number of a turn that had it, see [`super::passages`] |
 //!
 //! Numbers are `u32`, big endian in keys, so that LMDB's byte order is the order of numbers. Turn numbers are unique
 //! in the store and grow in the order of arrival; session numbers count from 0 in their conversation.
@@ -38,6 +41,9 @@ const POSTINGS: &str = "postings";
 const WORDS: &str = "words";
 const STAGED_WORDS: &str = "staged_words";
 const VECTORS: &str = "vectors";
+const TOKENS: &str = "tokens";
+const PASSAGES: &str = "passages";
+const GRAPH: &str = "graph";
 
 pub(crate) type VectorDatabase = arroy::Database<'static, Cosine>;
 
@@ -54,6 +60,9 @@ pub(crate) struct Databases {
     pub(crate) words: Database<'static, Str, Bytes>,
     pub(super) staged_words: Database<'static, Str, Bytes>,
     pub(crate) vectors: VectorDatabase,
+    pub(crate) tokens: Database<'static, U64<BE>, Bytes>,
+    pub(crate) passages: Database<'static, U64<BE>, U32<BE>>,
+    pub(crate) graph: Database<'static, Bytes, Bytes>,
 }
 
 /// Key of a session: its conversation in the high half.
@@ -89,6 +98,11 @@ impl Databases {
                 create(opener, txn, WORDS)?,
                 create(opener, txn, STAGED_WORDS)?,
                 create(opener, txn, VECTORS)?,
+                (
+                    create(opener, txn, TOKENS)?,
+                    create(opener, txn, PASSAGES)?,
+                    create(opener, txn, GRAPH)?,
+                ),
             )))
         })?;
         let (
@@ -103,6 +117,7 @@ impl Databases {
             words,
             staged_words,
             vectors,
+            (tokens, passages, graph),
         ) = created.unwrap_commit();
         Ok(Self {
             meta,
@@ -116,6 +131,9 @@ impl Databases {
             words,
             staged_words,
             vectors,
+            tokens,
+            passages,
+            graph,
         })
     }
 
@@ -136,6 +154,11 @@ impl Databases {
                 open(opener, txn, WORDS)?,
                 open::<Str, Bytes>(opener, txn, STAGED_WORDS)?,
                 open(opener, txn, VECTORS)?,
+                (
+                    open::<U64<BE>, Bytes>(opener, txn, TOKENS)?,
+                    open::<U64<BE>, U32<BE>>(opener, txn, PASSAGES)?,
+                    open::<Bytes, Bytes>(opener, txn, GRAPH)?,
+                ),
             )))
         })?;
         let (
@@ -150,11 +173,15 @@ impl Databases {
             Some(words),
             staged_words,
             Some(vectors),
+            (tokens, passages, graph),
         ) = opened.unwrap_commit()
         else {
             return Ok(None);
         };
-        let Some(staged_words) = staged_words else {
+        let (Some(staged_words), Some(tokens), Some(passages), Some(graph)) =
+            (staged_words, tokens, passages, graph)
+        else {
+            // A memory of an earlier version, which lacks what was added since.
             return Self::create(environment, |_, _| Ok(())).map(Some);
         };
         Ok(Some(Self {
@@ -169,6 +196,9 @@ impl Databases {
             words,
             staged_words,
             vectors,
+            tokens,
+            passages,
+            graph,
         }))
     }
 }
@@ -188,6 +218,9 @@ impl Databases {
             (WORDS, self.words.stat(txn)?),
             (STAGED_WORDS, self.staged_words.stat(txn)?),
             (VECTORS, self.vectors.stat(txn)?),
+            (TOKENS, self.tokens.stat(txn)?),
+            (PASSAGES, self.passages.stat(txn)?),
+            (GRAPH, self.graph.stat(txn)?),
         ];
         let table = |(name, stat): (&'static str, heed::DatabaseStat)| Table {
             name,

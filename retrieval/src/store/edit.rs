@@ -9,6 +9,7 @@ use super::postings::{self, Posting};
 use super::records::{ConversationRecord, SessionRecord, StoredTurn};
 use super::vectors::{self, VectorSpace};
 use super::{Memory, Reading};
+use super::{graph, tokens};
 use crate::RetrievalError;
 use crate::text::Analyzer;
 
@@ -49,9 +50,11 @@ impl<'a, 't> Edit<'a, 't> {
             postings::remove(self.databases.postings, self.txn, key, number)?;
         }
         self.loose.extend(self.analyzer.content_words(&passage));
+        graph::forget(self.databases.graph, self.txn, self.analyzer, number)?;
         // A vector that a reindexing has made meanwhile is one of the old text.
         if let Some(space) = self.vectors {
             vectors::remove(self.databases.vectors, self.txn, space.other(), number)?;
+            tokens::remove(self.databases.tokens, self.txn, (space.other().index, number))?;
         }
         Ok(())
     }
@@ -63,6 +66,7 @@ impl<'a, 't> Edit<'a, 't> {
         self.unpost(number, &turn)?;
         if let Some(space) = self.vectors {
             vectors::remove(self.databases.vectors, self.txn, space, number)?;
+            tokens::remove(self.databases.tokens, self.txn, (space.index, number))?;
         }
         let key = id_key(turn.conversation, turn.id.as_str());
         self.databases.turn_ids.delete(self.txn, &key)?;
@@ -230,6 +234,7 @@ impl SessionRecord {
         self.words.remove(place);
         self.speakers.remove(place);
         self.flags.remove(place);
+        self.telling.remove(place);
     }
 }
 

@@ -86,6 +86,28 @@ impl Memory {
         Ok(report)
     }
 
+    /// The same without the vector index of a large memory: for many conversations in a row, with one
+    /// [`Self::build_index`] after the last. Until then searches scan all vectors.
+    ///
+    /// # Errors
+    /// As [`Self::ingest`].
+    pub fn ingest_unindexed(
+        &self,
+        conversation: &Conversation,
+        embedder: Option<&dyn Embedder>,
+        progress: &mut dyn FnMut(IngestProgress),
+    ) -> Result<IngestReport, RetrievalError> {
+        self.store(conversation, embedder, progress)
+    }
+
+    /// Builds the vector index over what has none yet, where there are enough turns for it to pay.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    pub fn build_index(&self, progress: &mut dyn FnMut(IngestProgress)) -> Result<(), RetrievalError> {
+        self.build_vectors(progress)
+    }
+
     fn store(
         &self,
         conversation: &Conversation,
@@ -106,7 +128,7 @@ impl Memory {
             let mut attempts = 0;
             let added = loop {
                 let mut missing =
-                    self.read(|reading| Missing::find(reading, &conversation.id, &part, self.analyzer()))?;
+                    self.read(|reading| Missing::find(reading, &conversation.id, &part, self))?;
                 if let Some(embedder) = embedder {
                     missing.embed(embedder, &mut report_progress)?;
                 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use engine_contract::EmbedderInfo;
 use heed::types::{Bytes, Str};
@@ -69,6 +69,8 @@ pub(super) struct Inner {
     pub(super) header: Header,
     pub(super) analyzer: Analyzer,
     pub(super) limits: Limits,
+    /// See [`super::tokens`].
+    pub(super) token_centre: OnceLock<Vec<f32>>,
 }
 
 /// What the memory holds of one conversation.
@@ -173,6 +175,7 @@ impl Memory {
                 header,
                 analyzer,
                 limits,
+                token_centre: OnceLock::new(),
             }),
         })
     }

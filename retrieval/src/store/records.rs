@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use engine_contract::EmbedderInfo;
 
+use crate::text::Telling;
 use crate::{ConversationId, Language, Moment, SessionId, Turn, TurnId};
 
 /// Raised whenever a record, a key or the analysis of text changes.
@@ -116,10 +117,13 @@ pub(crate) struct SessionRecord {
     /// Index in the conversation's speakers.
     pub(crate) speakers: Vec<u32>,
     pub(crate) flags: Vec<TurnFlags>,
+    /// Filled by [`super::migrate`] in a memory of format 1.
+    #[serde(default)]
+    pub(crate) telling: Vec<Telling>,
 }
 
 impl SessionRecord {
-    pub(super) fn new(id: SessionId, time: Option<Moment>, first_position: u32) -> Self {
+    pub(crate) fn new(id: SessionId, time: Option<Moment>, first_position: u32) -> Self {
         Self {
             id,
             time,
@@ -129,6 +133,7 @@ impl SessionRecord {
             words: Vec::new(),
             speakers: Vec::new(),
             flags: Vec::new(),
+            telling: Vec::new(),
         }
     }
 }

@@ -10,11 +10,11 @@ use std::sync::Arc;
 use engine_contract::{Embedder, EmbedderInfo};
 use serde::{Deserialize, Serialize};
 
-use super::ingest::missing::{EMBED_BATCH, embed, is_vocabulary};
+use super::ingest::missing::{EMBED_BATCH, embed_passages, embed_words, is_vocabulary};
 use super::memory::{HEADER, get_json, put_json};
 use super::records::Header;
 use super::vectors::VectorSpace;
-use super::{IngestProgress, IngestStage, Memory, vectors, wordvectors};
+use super::{IngestProgress, IngestStage, Memory, tokens, vectors, wordvectors};
 use crate::RetrievalError;
 
 /// Key of the record of a reindexing under way.
@@ -75,6 +75,7 @@ impl Memory {
                 return Ok(());
             }
             space.writer(databases.vectors).clear(txn)?;
+            tokens::clear(databases.tokens, txn, space.index)?;
             databases.staged_words.clear(txn)?;
             put_json(databases.meta, txn, REINDEX, goal)
         })
@@ -88,6 +89,7 @@ impl Memory {
         progress: &mut dyn FnMut(IngestProgress),
     ) -> Result<(), RetrievalError> {
         let databases = self.inner.databases;
+        let centre = tokens::centre(embedder)?;
         let mut from = 0;
         let mut done = 0;
         loop {
@@ -109,14 +111,20 @@ impl Memory {
                 return Ok(());
             };
             from = last + 1;
-            let staged = batches(embedder, &part, |(_, passage)| passage)?;
+            let staged = batches(
+                &part,
+                |(_, passage)| passage,
+                |texts| embed_passages(embedder, texts),
+            )?;
             self.inner.environment.write(|txn| {
                 self.check_header(txn)?;
-                for ((number, passage), vector) in part.iter().zip(&staged) {
+                for ((number, passage), of) in part.iter().zip(&staged) {
                     // Gone or changed since it was read: left for the next round.
                     let turn = databases.turns.get(txn, number)?;
                     if turn.is_some_and(|turn| turn.passage() == *passage) {
-                        vectors::put(databases.vectors, txn, space, (*number, vector))?;
+                        vectors::put(databases.vectors, txn, space, (*number, &of.text))?;
+                        let bits = tokens::encode(&of.tokens, &centre);
+                        tokens::put(databases.tokens, txn, (space.index, *number), &bits)?;
                     }
                 }
                 Ok(())
@@ -154,7 +162,7 @@ impl Memory {
         })?;
         let mut done = 0;
         for part in wanted.chunks(PART) {
-            let staged = batches(embedder, part, |word| word)?;
+            let staged = batches(part, |word| word, |texts| embed_words(embedder, texts))?;
             self.inner.environment.write(|txn| {
                 self.check_header(txn)?;
                 for (word, vector) in part.iter().zip(&staged) {
@@ -203,6 +211,7 @@ impl Memory {
             }
             databases.staged_words.clear(txn)?;
             space.other().writer(databases.vectors).clear(txn)?;
+            tokens::clear(databases.tokens, txn, space.other().index)?;
             let header = Header {
                 embedder: goal.embedder.clone(),
                 vectors: space.index,
@@ -216,19 +225,18 @@ impl Memory {
 }
 
 /// Embeds in batches of texts of like length; vectors come back in the order given.
-fn batches<T>(
-    embedder: &dyn Embedder,
+fn batches<T, V>(
     items: &[T],
     text: impl Fn(&T) -> &String,
-) -> Result<Vec<Vec<f32>>, RetrievalError> {
+    embed: impl Fn(&[&str]) -> Result<Vec<V>, RetrievalError>,
+) -> Result<Vec<V>, RetrievalError> {
     let mut order: Vec<usize> = (0..items.len()).collect();
     order.sort_by_key(|&place| text(&items[place]).len());
-    let mut vectors = vec![Vec::new(); items.len()];
+    let mut vectors: Vec<(usize, V)> = Vec::with_capacity(items.len());
     for batch in order.chunks(EMBED_BATCH) {
-        let texts = batch.iter().map(|&place| text(&items[place]).as_str()).collect();
-        for (&place, vector) in batch.iter().zip(embed(embedder, texts)?) {
-            vectors[place] = vector;
-        }
+        let texts: Vec<&str> = batch.iter().map(|&place| text(&items[place]).as_str()).collect();
+        vectors.extend(batch.iter().copied().zip(embed(&texts)?));
     }
-    Ok(vectors)
+    vectors.sort_by_key(|(place, _)| *place);
+    Ok(vectors.into_iter().map(|(_, vector)| vector).collect())
 }

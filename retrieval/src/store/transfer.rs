@@ -11,12 +11,12 @@ use std::sync::Mutex;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use engine_contract::{EmbedKind, Embedder, EmbedderInfo, EngineError};
+use engine_contract::{EmbedKind, Embedder, EmbedderInfo, EngineError, TextVectors};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::ingest::missing::is_vocabulary;
-use super::{IngestProgress, IngestReport, Memory, MemorySettings, Reading, wordvectors};
+use super::{IngestProgress, IngestReport, Memory, MemorySettings, Reading, tokens, wordvectors};
 use crate::conversation::{read_records, records};
 use crate::{Conversation, Language, ReadOptions, RetrievalError, Turn};
 
@@ -100,6 +100,7 @@ impl Memory {
             info: head.embedder.clone(),
             dimension: head.embedder.as_ref().map_or(0, |info| info.dimension),
             vectors: Mutex::new(HashMap::new()),
+            tokens: Mutex::new(HashMap::new()),
         };
         let embedder: Option<&dyn Embedder> = match (&head.embedder, head.vectors) {
             (None, _) => None,
@@ -201,6 +202,10 @@ impl Lines<'_> {
         let mut line = serde_json::to_value(&turn).map_err(|error| damaged(error.to_string()))?;
         if let Value::Object(line) = &mut line {
             line.insert("vector".into(), STANDARD.encode(bytes).into());
+            let tokens = reading.tokens(number)?;
+            if !tokens.is_empty() {
+                line.insert("tokens".into(), STANDARD.encode(tokens).into());
+            }
         }
         self.line(&line)
     }
@@ -215,6 +220,8 @@ struct Recorded {
     info: Option<EmbedderInfo>,
     dimension: usize,
     vectors: Mutex<HashMap<String, Vec<f32>>>,
+    /// The bits of tokens, by text.
+    tokens: Mutex<HashMap<String, Vec<u8>>>,
 }
 
 impl Recorded {
@@ -223,6 +230,7 @@ impl Recorded {
         if line.contains_key(MARK) {
             return Ok(false);
         }
+        let tokens = line.remove("tokens");
         let vector = line.remove("vector");
         let Some(vector) = &vector else {
             return Ok(!line.contains_key("word"));
@@ -239,8 +247,14 @@ impl Recorded {
         };
         let turn: records::Turn =
             serde_json::from_value(Value::Object(line.clone())).map_err(|error| error.to_string())?;
+        let passage = Turn::from(turn).passage();
+        if let Some(tokens) = tokens {
+            let bits = tokens.as_str().and_then(|text| STANDARD.decode(text).ok());
+            let bits = bits.ok_or("tokens that are not base64")?;
+            locked(&self.tokens).insert(passage.clone(), bits);
+        }
         self.keep(
-            Turn::from(turn).passage(),
+            passage,
             values.iter().map(|value| f32::from_le_bytes(*value)).collect(),
         );
         Ok(true)
@@ -252,13 +266,16 @@ impl Recorded {
 
     fn clear(&self) {
         self.vectors().clear();
+        locked(&self.tokens).clear();
     }
 
     fn vectors(&self) -> std::sync::MutexGuard<'_, HashMap<String, Vec<f32>>> {
-        self.vectors
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
+        locked(&self.vectors)
     }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 impl Embedder for Recorded {
@@ -281,5 +298,24 @@ impl Embedder for Recorded {
             })
         });
         found.collect()
+    }
+
+    /// Tokens whose bits are those of the export, against a centre of zeros.
+    fn embed_tokens(&self, texts: &[&str], kind: EmbedKind) -> Result<Vec<TextVectors>, EngineError> {
+        let kept = locked(&self.tokens);
+        let of = |text: &str| -> Result<TextVectors, EngineError> {
+            if tokens::is_centre(text) {
+                return Ok(TextVectors {
+                    text: vec![0.0; self.dimension],
+                    tokens: vec![0.0; self.dimension],
+                });
+            }
+            let bits = kept.get(text).map_or(&[] as &[u8], Vec::as_slice);
+            Ok(TextVectors {
+                text: self.embed(&[text], kind)?.concat(),
+                tokens: tokens::decode(bits, self.dimension),
+            })
+        };
+        texts.iter().map(|text| of(text)).collect()
     }
 }

@@ -188,6 +188,9 @@ const TIME_WORDS: &[&str] = &[
     "yesterday",
 ];
 
+/// Words by which speakers speak of themselves.
+pub(super) const FIRST_PERSON: &[&str] = &["i", "me", "my", "our", "we"];
+
 pub(super) fn is_stop_word(word: &str) -> bool {
     STOP_WORDS.binary_search(&word).is_ok()
 }

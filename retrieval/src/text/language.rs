@@ -5,7 +5,8 @@ use std::fmt;
 use rust_stemmers::{Algorithm, Stemmer};
 use serde::{Deserialize, Serialize};
 
-use super::{AskedDate, dates, english, words};
+use super::words::{fold, words};
+use super::{AskedDate, Telling, dates, english};
 
 /// The language whose stems and stop words an index uses; a store has one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -86,20 +87,43 @@ impl Analyzer {
         }
     }
 
-    /// The words of a text that carry meaning, in order.
+    /// The words of a text, without accents, in order.
+    pub(crate) fn words(&self, text: &str) -> Vec<String> {
+        let mut words = words(text);
+        words.iter_mut().for_each(fold);
+        words
+    }
+
+    /// The words of a text that carry meaning, in order; with accents where the language's stemmer needs them.
     pub(crate) fn content_words(&self, text: &str) -> Vec<String> {
         let mut words = words(text);
+        if matches!(self.language, Language::English | Language::Other) {
+            words.iter_mut().for_each(fold);
+        }
         words.retain(|word| !self.is_stop_word(word));
         words.iter_mut().for_each(cut);
         words
     }
 
-    /// The index term of a word.
+    /// The index term of a word, without accents.
     pub(crate) fn stem(&self, word: &str) -> String {
-        match &self.stemmer {
+        let mut stem = match &self.stemmer {
             Some(stemmer) => stemmer.stem(word).into_owned(),
             None => word.to_owned(),
-        }
+        };
+        fold(&mut stem);
+        stem
+    }
+
+    /// How much a turn of so many tokens tells: the first person is known for English only, names for languages that
+    /// write them, and not every noun, with a capital.
+    pub(crate) fn telling(&self, text: &str, tokens: u32) -> Telling {
+        let pronouns: &[&str] = if self.language == Language::English {
+            english::FIRST_PERSON
+        } else {
+            &[]
+        };
+        Telling::new(text, tokens, (pronouns, self.language != Language::German))
     }
 
     /// Whether a word of the text places something in time; known for English only.
@@ -129,5 +153,44 @@ impl Analyzer {
 fn cut(word: &mut String) {
     if let Some((end, _)) = word.char_indices().nth(MAX_WORD_CHARS) {
         word.truncate(end);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_term_with_and_without_accents_in_every_language() {
+        for (language, word, bare) in [
+            (Language::English, "Résumé", "resume"),
+            (Language::Other, "Žluťoučký", "zlutoucky"),
+            (Language::German, "Müller", "Muller"),
+            (Language::Spanish, "canción", "cancion"),
+            (Language::Italian, "città", "citta"),
+        ] {
+            let analyzer = Analyzer::new(language);
+            let term = |text: &str| analyzer.stem(&analyzer.content_words(text)[0]);
+            assert_eq!(term(word), term(bare), "{language:?}");
+        }
+    }
+
+    #[test]
+    fn stems_follow_the_language() {
+        let terms = |language, text: &str| -> Vec<String> {
+            let analyzer = Analyzer::new(language);
+            analyzer
+                .content_words(text)
+                .iter()
+                .map(|word| analyzer.stem(word))
+                .collect()
+        };
+        assert_eq!(
+            terms(Language::English, "The kids were painting"),
+            ["kid", "paint"]
+        );
+        assert_eq!(terms(Language::Russian, "кошки кошка"), ["кошк", "кошк"]);
+        assert_eq!(terms(Language::French, "chevaux cheval"), ["cheval", "cheval"]);
+        assert_eq!(terms(Language::Other, "painting"), ["painting"]);
     }
 }

@@ -6,9 +6,9 @@ use serde_json::json;
 
 use super::answers::{self, Task};
 use super::haystacks::Haystacks;
-use super::{environment, locomo, method};
+use super::{environment, locomo, longmemeval, method};
 use crate::assemble;
-use crate::cli::LongmemevalArgs;
+use crate::cli::{EvalMethod, LongmemevalArgs};
 
 /// What `--types` calls the questions that cannot be answered.
 const ABSTENTION: &str = "abstention";
@@ -16,6 +16,10 @@ const ABSTENTION: &str = "abstention";
 pub(super) fn run(args: &LongmemevalArgs, quiet: bool) -> Result<()> {
     let all = read_histories(&args.data)?;
     let chosen = choose(&all, args)?;
+    if args.method == EvalMethod::Retrieval {
+        let cpu = assemble::cpu(args.model.threads)?;
+        return longmemeval::run(args, &chosen, cpu, quiet);
+    }
     let task = Task {
         data_set: "LongMemEval",
         asked: chosen.iter().map(|question| Asked::from(*question)).collect(),

@@ -97,6 +97,7 @@ pub(super) fn retriever(index: Index) -> Retriever {
         Index::Dense => Retriever::Dense,
         Index::Bm25 => Retriever::Bm25,
         Index::Hybrid => Retriever::Hybrid,
+        Index::Graph => Retriever::Graph,
     }
 }
 
@@ -107,11 +108,23 @@ pub(super) fn searcher(args: &LocomoArgs, cpu: Arc<Cpu>) -> Result<Searcher> {
 
 /// The same search with the ranking that was asked for.
 pub(super) fn ranked(searcher: Searcher, ranking: Ranking) -> Result<Searcher> {
-    Ok(match ranking {
-        Ranking::Default => searcher,
-        Ranking::NoPriors => searcher.with_ranking(RankingConfig::default().without_priors())?,
-        Ranking::Rrf => searcher.with_ranking(RankingConfig::reciprocal_rank())?,
-    })
+    let mut config = RankingConfig::default();
+    match ranking {
+        Ranking::Default => return Ok(searcher),
+        Ranking::NoPriors => config = config.without_priors(),
+        Ranking::Rrf => config = RankingConfig::reciprocal_rank(),
+        Ranking::NoSpeaker => config.speaker_prior = 0.0,
+        Ranking::NoDates => config.date_prior = 0.0,
+        Ranking::NoTimeWords => config.time_word_prior = 0.0,
+        Ranking::NoQuestions => config.question_prior = 0.0,
+        Ranking::NoTelling => (config.first_person_prior, config.name_prior) = (0.0, 0.0),
+        Ranking::NoTokens => config.late_interaction = None,
+        Ranking::NoKeywords => config.keyword_weight = 0.0,
+        Ranking::NoVocabulary => config.vocabulary = None,
+        Ranking::NoNeighbours => (config.neighbours, config.smoothed_weight) = (None, 0.0),
+        Ranking::KeepNames => config.cut_names = false,
+    }
+    Ok(searcher.with_ranking(config)?)
 }
 
 /// Questions of the chosen categories and conversation; with `--sample`, a seeded draw in the order of the file.

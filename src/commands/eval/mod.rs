@@ -7,6 +7,7 @@ mod haystacks;
 mod histories;
 mod judging;
 mod locomo;
+mod longmemeval;
 mod method;
 mod publish;
 mod recall;

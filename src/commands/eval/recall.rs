@@ -37,13 +37,7 @@ pub(super) fn run(args: &LocomoArgs, questions: &[&Question], cpu: Arc<Cpu>, qui
         report.without_evidence,
         report.seconds,
         1000.0 * report.seconds / questions.len() as f64,
-        report
-            .all
-            .tokens
-            .iter()
-            .map(|(key, tokens)| format!("{key}: {tokens:.0}"))
-            .collect::<Vec<_>>()
-            .join(", "),
+        tokens(&report.all),
     ));
     Ok(())
 }
@@ -63,7 +57,16 @@ pub(super) fn by_conversation(
     Ok(searchers)
 }
 
-fn head() -> Vec<String> {
+/// Mean tokens returned, by rank.
+pub(super) fn tokens(table: &RecallTable) -> String {
+    let tokens = table
+        .tokens
+        .iter()
+        .map(|(key, tokens)| format!("{key}: {tokens:.0}"));
+    tokens.collect::<Vec<_>>().join(", ")
+}
+
+pub(super) fn head() -> Vec<String> {
     [
         "category",
         "n",
@@ -81,7 +84,7 @@ fn head() -> Vec<String> {
     .to_vec()
 }
 
-fn row(name: &str, table: &RecallTable) -> Vec<String> {
+pub(super) fn row(name: &str, table: &RecallTable) -> Vec<String> {
     let figure =
         |values: &BTreeMap<String, f64>, key: &str| values.get(key).map_or("-".into(), |v| format!("{v:.3}"));
     let mut row = vec![name.to_owned(), table.n.to_string()];

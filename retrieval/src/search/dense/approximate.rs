@@ -12,6 +12,7 @@ use roaring::RoaringBitmap;
 
 use crate::RetrievalError;
 use crate::search::config::Neighbours;
+use crate::search::fusion::moments;
 use crate::search::kernel::Kernel;
 use crate::search::rows::{Row, Rows};
 use crate::search::snapshot::Snapshot;
@@ -181,23 +182,4 @@ impl Sample {
         (usual.smoothed_mean, usual.smoothed_deviation) = moments(&smoothed.collect::<Vec<f32>>());
         usual
     }
-}
-
-/// Mean and standard deviation; the deviation of equal or no values is 1.
-fn moments(values: &[f32]) -> (f32, f32) {
-    let count = values.len().max(1) as f64;
-    let mean = values.iter().map(|&value| f64::from(value)).sum::<f64>() / count;
-    let variance = values
-        .iter()
-        .map(|&value| (f64::from(value) - mean).powi(2))
-        .sum::<f64>()
-        / count;
-    (
-        mean as f32,
-        if variance > 0.0 {
-            variance.sqrt() as f32
-        } else {
-            1.0
-        },
-    )
 }

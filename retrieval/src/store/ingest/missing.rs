@@ -1,13 +1,13 @@
 //! What a part of a conversation would add to the store, and its vectors.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 
-use engine_contract::{EmbedKind, Embedder, EngineError};
+use engine_contract::{EmbedKind, Embedder, EngineError, TextVectors};
 
 use super::{IngestStage, Part};
+use crate::store::passages::PassageVectors;
 use crate::store::records::StoredTurn;
-use crate::store::{Reading, wordvectors};
-use crate::text::Analyzer;
+use crate::store::{Memory, Reading, tokens, wordvectors};
 use crate::{ConversationId, RetrievalError, Turn};
 
 /// Texts per call of the embedder; progress is reported between calls.
@@ -43,29 +43,32 @@ pub(in crate::store) fn is_vocabulary(word: &str) -> bool {
 }
 
 pub(super) struct Missing {
-    /// Passages of the turns that are new or changed, by turn id.
-    passages: BTreeMap<String, String>,
+    /// Distinct passages of the turns that are new or changed, without those that are embedded already.
+    passages: BTreeSet<String>,
     words: BTreeSet<String>,
-    pub(super) turn_vectors: HashMap<String, Vec<f32>>,
+    /// By passage.
+    pub(super) vectors: HashMap<String, PassageVectors>,
     /// As they are stored.
     pub(super) word_vectors: HashMap<String, Vec<u8>>,
 }
 
 impl Missing {
+    /// A passage that any turn of the store has or had is not embedded again: its vectors are taken from there.
     pub(super) fn find(
         reading: &Reading<'_>,
         conversation: &ConversationId,
         part: &Part<'_>,
-        analyzer: &Analyzer,
+        memory: &Memory,
     ) -> Result<Self, RetrievalError> {
         let conversation = reading
             .databases
             .conversation_ids
             .get(reading.txn, conversation.as_str())?;
+        let dimension = memory.embedder().map(|info| info.dimension);
         let mut missing = Self {
-            passages: BTreeMap::new(),
+            passages: BTreeSet::new(),
             words: BTreeSet::new(),
-            turn_vectors: HashMap::new(),
+            vectors: HashMap::new(),
             word_vectors: HashMap::new(),
         };
         let turns = part
@@ -81,12 +84,20 @@ impl Missing {
                 continue;
             }
             let passage = turn.passage();
-            for word in analyzer.content_words(&passage) {
+            if missing.passages.contains(&passage) || missing.vectors.contains_key(&passage) {
+                continue;
+            }
+            let known = dimension.map(|dimension| reading.passage_vectors(&passage, dimension));
+            if let Some(vectors) = known.transpose()?.flatten() {
+                missing.vectors.insert(passage, vectors);
+                continue;
+            }
+            for word in memory.analyzer().content_words(&passage) {
                 if is_vocabulary(&word) && reading.databases.words.get(reading.txn, &word)?.is_none() {
                     missing.words.insert(word);
                 }
             }
-            missing.passages.insert(turn.id.to_string(), passage);
+            missing.passages.insert(passage);
         }
         Ok(missing)
     }
@@ -96,21 +107,35 @@ impl Missing {
         embedder: &dyn Embedder,
         progress: &mut dyn FnMut(IngestStage, usize, usize),
     ) -> Result<(), RetrievalError> {
+        let centre = if self.passages.is_empty() {
+            Vec::new()
+        } else {
+            tokens::centre(embedder)?
+        };
         // Texts of like length share a batch without padding.
-        let mut passages: Vec<(&String, &String)> = self.passages.iter().collect();
-        passages.sort_by_key(|(_, text)| text.len());
+        let mut passages: Vec<&String> = self.passages.iter().collect();
+        passages.sort_by_key(|text| text.len());
         let mut done = 0;
         for batch in passages.chunks(EMBED_BATCH) {
-            let vectors = embed(embedder, batch.iter().map(|(_, text)| text.as_str()).collect())?;
-            self.turn_vectors
-                .extend(batch.iter().map(|(id, _)| (*id).clone()).zip(vectors));
+            let vectors = embed_passages(
+                embedder,
+                &batch.iter().map(|text| text.as_str()).collect::<Vec<_>>(),
+            )?;
+            let vectors = vectors
+                .into_iter()
+                .map(|vectors| PassageVectors::new(vectors, &centre));
+            self.vectors
+                .extend(batch.iter().map(|text| (*text).clone()).zip(vectors));
             done += batch.len();
             progress(IngestStage::Turns, done, passages.len());
         }
         let words: Vec<&String> = self.words.iter().collect();
         let mut done = 0;
         for batch in words.chunks(EMBED_BATCH) {
-            let vectors = embed(embedder, batch.iter().map(|word| word.as_str()).collect())?;
+            let vectors = embed_words(
+                embedder,
+                &batch.iter().map(|word| word.as_str()).collect::<Vec<_>>(),
+            )?;
             let vectors = vectors.iter().map(|vector| wordvectors::encode(vector));
             self.word_vectors
                 .extend(batch.iter().map(|word| (*word).clone()).zip(vectors));
@@ -122,26 +147,58 @@ impl Missing {
 }
 
 /// Embeds passages and holds what comes back against the embedder's own description.
-pub(in crate::store) fn embed(
+pub(in crate::store) fn embed_passages(
     embedder: &dyn Embedder,
-    texts: Vec<&str>,
-) -> Result<Vec<Vec<f32>>, RetrievalError> {
-    let vectors = embedder.embed(&texts, EmbedKind::Passage)?;
+    texts: &[&str],
+) -> Result<Vec<TextVectors>, RetrievalError> {
+    let vectors = embedder.embed_tokens(texts, EmbedKind::Passage)?;
     let dimension = embedder.info().dimension;
+    if let Some(wrong) = vectors.iter().find(|v| v.tokens.len() % dimension != 0) {
+        return Err(unexpected(
+            embedder,
+            &format!("a text gave {} values for its tokens", wrong.tokens.len()),
+        ));
+    }
+    check(embedder, vectors.iter().map(|vectors| &vectors.text), texts.len())?;
+    Ok(vectors)
+}
+
+pub(in crate::store) fn embed_words(
+    embedder: &dyn Embedder,
+    texts: &[&str],
+) -> Result<Vec<Vec<f32>>, RetrievalError> {
+    let vectors = embedder.embed(texts, EmbedKind::Passage)?;
+    check(embedder, vectors.iter(), texts.len())?;
+    Ok(vectors)
+}
+
+fn check<'a>(
+    embedder: &dyn Embedder,
+    vectors: impl ExactSizeIterator<Item = &'a Vec<f32>> + Clone,
+    texts: usize,
+) -> Result<(), RetrievalError> {
+    let dimension = embedder.info().dimension;
+    let count = vectors.len();
     let is_wrong = |vector: &&Vec<f32>| vector.len() != dimension || vector.iter().any(|v| !v.is_finite());
-    let wrong = vectors.iter().find(is_wrong);
-    if vectors.len() == texts.len() && wrong.is_none() {
-        return Ok(vectors);
+    let wrong = vectors.clone().find(is_wrong);
+    if count == texts && wrong.is_none() {
+        return Ok(());
     }
     let of_them = wrong.map_or(String::new(), |wrong| {
         format!(", one of them with {} values", wrong.len())
     });
-    Err(RetrievalError::Embedder(EngineError::Backend {
+    Err(unexpected(
+        embedder,
+        &format!("{texts} texts gave {count} vectors{of_them}"),
+    ))
+}
+
+fn unexpected(embedder: &dyn Embedder, received: &str) -> RetrievalError {
+    RetrievalError::Embedder(EngineError::Backend {
         backend: embedder.info().name.clone(),
         reason: format!(
-            "{} texts gave {} vectors{of_them}; expected one vector of {dimension} finite values per text",
-            texts.len(),
-            vectors.len()
+            "{received}; expected one vector of {} finite values per text",
+            embedder.info().dimension
         ),
-    }))
+    })
 }

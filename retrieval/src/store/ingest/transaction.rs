@@ -11,8 +11,8 @@ use crate::store::edit::Edit;
 use crate::store::memory::{COUNTERS, get_json, put_json};
 use crate::store::postings::{self, Posting};
 use crate::store::records::{ConversationRecord, Counters, SessionRecord, StoredTurn, TurnFlags};
-use crate::store::{Memory, vectors};
-use crate::text::{asks, token_estimate};
+use crate::store::{Memory, passages, tokens, vectors};
+use crate::text::{Telling, asks, token_estimate};
 use crate::{Conversation, RetrievalError, Session, Turn};
 
 pub(super) struct Transaction<'a, 't> {
@@ -184,6 +184,7 @@ impl<'a, 't> Transaction<'a, 't> {
         session.words[place] = stems.values().sum();
         session.speakers[place] = self.record.speaker(&turn.speaker);
         session.flags[place] = TurnFlags::new(asks(&turn.text), analyzer.has_time_word(&turn.text));
+        session.telling[place] = analyzer.telling(&turn.text, session.tokens[place]);
         for (stem, count) in stems {
             self.postings
                 .entry(stem)
@@ -193,14 +194,12 @@ impl<'a, 't> Transaction<'a, 't> {
         self.edit.databases.turns.put(self.edit.txn, &number, turn)?;
         if let Some(space) = self.edit.vectors {
             // Found present when the vectors were made, and gone or changed since.
-            let vector = self.missing.turn_vectors.get(turn.id.as_str());
-            let vector = vector.ok_or_else(|| RetrievalError::ChangedMeanwhile)?;
-            vectors::put(
-                self.edit.databases.vectors,
-                self.edit.txn,
-                space,
-                (number, vector),
-            )?;
+            let known = self.missing.vectors.get(&passage);
+            let known = known.ok_or_else(|| RetrievalError::ChangedMeanwhile)?;
+            let (databases, txn) = (self.edit.databases, &mut *self.edit.txn);
+            vectors::put(databases.vectors, txn, space, (number, &known.text))?;
+            tokens::put(databases.tokens, txn, (space.index, number), &known.tokens)?;
+            passages::put(databases.passages, txn, (&passage, number))?;
             let words = analyzer.content_words(&passage).into_iter();
             self.words.extend(words.filter(|word| is_vocabulary(word)));
         }
@@ -244,6 +243,7 @@ impl SessionRecord {
         self.words.push(0);
         self.speakers.push(0);
         self.flags.push(TurnFlags::default());
+        self.telling.push(Telling::default());
     }
 }
 

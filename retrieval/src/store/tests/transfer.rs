@@ -35,8 +35,8 @@ fn an_export_is_lines_of_json() {
 {\"session\":\"session_1\",\"time\":\"2023-05-01T09:00:00\"}
 {\"word\":\"ann\",\"vector\":\"gQA=\"}
 {\"word\":\"boat\",\"vector\":\"AIE=\"}
-{\"turn\":\"D1:1\",\"speaker\":\"Ann\",\"text\":\"A boat.\",\"vector\":\"Lvlkvy755L4=\"}
-{\"turn\":\"D1:2\",\"speaker\":\"Ann\",\"text\":\"Boat!\",\"vector\":\"8wQ1v/MENb8=\"}
+{\"turn\":\"D1:1\",\"speaker\":\"Ann\",\"text\":\"A boat.\",\"vector\":\"Lvlkvy755L4=\",\"tokens\":\"AQAD\"}
+{\"turn\":\"D1:2\",\"speaker\":\"Ann\",\"text\":\"Boat!\",\"vector\":\"8wQ1v/MENb8=\",\"tokens\":\"AQM=\"}
 "
     );
     // Without vectors and the first line it is a conversation file.
