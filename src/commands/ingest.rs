@@ -16,6 +16,9 @@ use serde_json::{Value, json};
 use crate::cli::{DEFAULT_EMBEDDER, DateOrder, IngestArgs};
 use crate::{assemble, output, progress};
 
+/// Turns read before they are stored.
+const PENDING_TURNS: usize = 1_024;
+
 /// Every file is read twice: first to the end before anything is written, so that a bad file leaves no trace, then again
 /// conversation by conversation, so that a file may be larger than the memory of the machine.
 pub(crate) fn run(args: &IngestArgs, quiet: bool) -> Result<()> {
@@ -44,6 +47,7 @@ pub(crate) fn run(args: &IngestArgs, quiet: bool) -> Result<()> {
         memory: &memory,
         embedder,
         bar: progress::count_bar(quiet),
+        pending: Vec::new(),
         before: 0,
         total: files
             .iter()
@@ -53,8 +57,9 @@ pub(crate) fn run(args: &IngestArgs, quiet: bool) -> Result<()> {
         reports: Vec::new(),
     };
     for file in &args.files {
-        for_each_conversation(file, &options, &mut |piece| ingesting.take(&piece))?;
+        for_each_conversation(file, &options, &mut |piece| ingesting.take(piece))?;
     }
+    ingesting.store()?;
     ingesting.bar.finish_and_clear();
     report(args, &folder, &files, &ingesting.reports)
 }
@@ -242,6 +247,7 @@ struct Ingesting<'a> {
     memory: &'a Memory,
     embedder: Option<&'a dyn Embedder>,
     bar: ProgressBar,
+    pending: Vec<Conversation>,
     /// Turns of the pieces before.
     before: usize,
     total: usize,
@@ -249,18 +255,31 @@ struct Ingesting<'a> {
 }
 
 impl Ingesting<'_> {
-    fn take(&mut self, piece: &Conversation) -> Result<(), retrieval::RetrievalError> {
-        let added = self.memory.ingest(piece, self.embedder, &mut |mut step| {
+    /// Small conversations wait until they are worth a transaction.
+    fn take(&mut self, piece: Conversation) -> Result<(), retrieval::RetrievalError> {
+        self.pending.push(piece);
+        if self.pending.iter().map(Conversation::turn_count).sum::<usize>() >= PENDING_TURNS {
+            self.store()?;
+        }
+        Ok(())
+    }
+
+    fn store(&mut self) -> Result<(), retrieval::RetrievalError> {
+        let pending = std::mem::take(&mut self.pending);
+        let Some(last) = pending.last() else { return Ok(()) };
+        let added = self.memory.ingest_all(&pending, self.embedder, &mut |mut step| {
             if step.stage == IngestStage::Turns {
                 step.done += self.before;
                 step.total = self.total;
             }
-            show(&self.bar, &piece.id, step);
+            show(&self.bar, &last.id, step);
         })?;
-        self.before += piece.turn_count();
-        match self.reports.last_mut() {
-            Some((id, report)) if *id == piece.id => report.add(&added),
-            _ => self.reports.push((piece.id.clone(), added)),
+        for (piece, added) in pending.iter().zip(added) {
+            self.before += piece.turn_count();
+            match self.reports.last_mut() {
+                Some((id, report)) if *id == piece.id => report.add(&added),
+                _ => self.reports.push((piece.id.clone(), added)),
+            }
         }
         Ok(())
     }
@@ -278,13 +297,15 @@ pub(crate) fn into_memory(
         memory: &memory,
         embedder: Some(embedder),
         bar: progress::count_bar(quiet),
+        pending: Vec::new(),
         before: 0,
         total: conversations.iter().map(Conversation::turn_count).sum(),
         reports: Vec::new(),
     };
     for conversation in conversations {
-        ingesting.take(conversation)?;
+        ingesting.take(conversation.clone())?;
     }
+    ingesting.store()?;
     ingesting.bar.finish_and_clear();
     Ok(ingesting
         .reports

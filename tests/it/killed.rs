@@ -22,7 +22,7 @@ fn conversation(edited: bool) -> String {
         ));
         for turn in 0..TURNS {
             let number = session * TURNS + turn;
-            let what = if edited && number % 7 == 0 {
+            let what = if edited && number.is_multiple_of(7) {
                 "swans"
             } else {
                 "herons"

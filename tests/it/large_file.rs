@@ -1,6 +1,6 @@
 //! A file may be larger than the memory that reads it.
 //!
-//! 60 MB by default; `MNEME_LARGE_MB=1024 cargo test --release -p mneme --test it large_file -- --nocapture` for the
+//! 60 MB by default; `MNEME_LARGE_MB=1024 MNEME_LARGE_INGEST_MB=1024 cargo test --release -p mneme --test it large_file -- --nocapture` for the
 //! figures of docs/results/store.md.
 #![cfg(target_os = "linux")]
 
@@ -10,11 +10,17 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Data that a reader may allocate, in KiB, whatever the file's size.
-const LIMIT: usize = 50 * 1024;
+/// Data that may be allocated, in KiB: a constant, and a tenth of the file for the ids of what was seen.
+fn limit(megabytes: usize) -> usize {
+    24 * 1024 + megabytes * 1024 / 10
+}
 
-fn megabytes() -> usize {
-    std::env::var("MNEME_LARGE_MB").map_or(60, |text| text.parse().expect("a number"))
+/// Megabytes of the file that is read, and of the one that is ingested.
+fn megabytes() -> [usize; 2] {
+    ["MNEME_LARGE_MB", "MNEME_LARGE_INGEST_MB"].map(|name| {
+        let text = std::env::var(name);
+        text.map_or(60, |text| text.parse().expect("a number"))
+    })
 }
 
 /// 40 words of a vocabulary of some thousands.
@@ -126,37 +132,40 @@ fn run(arguments: &[&str], file: &Path, limit: usize) -> (usize, Duration) {
 
 type Writer = fn(&mut BufWriter<File>, usize) -> std::io::Result<()>;
 
-fn read_and_ingest(name: &str, write: Writer) {
+/// Reads a file without a memory and one into a memory; the figures as text.
+fn read_and_ingest(name: &str, write: Writer) -> String {
+    let [read, ingested] = megabytes();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let file = folder.path().join(format!("{name}.json"));
-    let mut out = BufWriter::new(File::create(&file).expect("a file"));
-    write(&mut out, megabytes() * 1_000_000)
-        .and_then(|()| out.flush())
-        .expect("the file is written");
-    let (peak, time) = run(&["--dry-run"], &file, LIMIT);
-    println!(
-        "{name}, {} MB, dry run: {peak} MB at most, {:.1} s",
-        megabytes(),
+    let create = |megabytes: usize| {
+        let mut out = BufWriter::new(File::create(&file).expect("a file"));
+        let written = write(&mut out, megabytes * 1_000_000).and_then(|()| out.flush());
+        written.expect("the file is written");
+    };
+    create(read);
+    let (peak, time) = run(&["--dry-run"], &file, limit(read));
+    let dry = format!(
+        "{name}, {read} MB, dry run: {peak} MB, {:.1} s",
         time.as_secs_f64()
     );
+    create(ingested);
     let memory = folder.path().join(name);
     let memory = memory.to_str().expect("UTF-8");
     // A transaction's pages are the process's own until it commits.
     let ingest = ["--embedder", "none", "--quiet", "--memory", memory];
-    let (peak, time) = run(&ingest, &file, 4 * LIMIT);
-    println!(
-        "{name}, {} MB, ingest: {peak} MB at most, {:.1} s",
-        megabytes(),
+    let (peak, time) = run(&ingest, &file, 24 * 1024 + limit(ingested));
+    format!(
+        "{dry}\n{name}, {ingested} MB, ingest: {peak} MB, {:.1} s",
         time.as_secs_f64()
-    );
+    )
 }
 
 #[test]
 fn an_export_of_many_conversations_needs_the_memory_of_one() {
-    read_and_ingest("chatgpt", chatgpt);
+    println!("{}", read_and_ingest("chatgpt", chatgpt));
 }
 
 #[test]
 fn a_single_chat_as_large_as_the_file_needs_the_memory_of_a_piece() {
-    read_and_ingest("telegram", telegram);
+    println!("{}", read_and_ingest("telegram", telegram));
 }

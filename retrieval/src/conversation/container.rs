@@ -101,8 +101,9 @@ impl Container {
         };
         let endings = [".gz", ".zip", ".txt", ".jsonl", ".ndjson", ".json"];
         let mut stem = name.as_str();
-        while let Some(rest) = endings.iter().find_map(|ending| stem.strip_suffix(ending)) {
-            stem = rest;
+        let lower = |text: &str| text.to_ascii_lowercase();
+        while let Some(ending) = endings.iter().find(|ending| lower(stem).ends_with(**ending)) {
+            stem = &stem[..stem.len() - ending.len()];
         }
         if stem.is_empty() {
             "conversation".into()

@@ -7,6 +7,8 @@
 pub(super) mod missing;
 mod transaction;
 
+use std::collections::HashSet;
+
 use engine_contract::Embedder;
 
 use self::missing::Missing;
@@ -81,9 +83,24 @@ impl Memory {
         embedder: Option<&dyn Embedder>,
         progress: &mut dyn FnMut(IngestProgress),
     ) -> Result<IngestReport, RetrievalError> {
-        let report = self.store(conversation, embedder, progress)?;
+        let reports = self.ingest_all(std::slice::from_ref(conversation), embedder, progress)?;
+        Ok(reports.into_iter().next().unwrap_or_default())
+    }
+
+    /// As [`Memory::ingest`], of several conversations or pieces of them, in order: small ones share a transaction, since a
+    /// commit costs more than a few turns. One report each.
+    ///
+    /// # Errors
+    /// As [`Memory::ingest`]; nothing is stored when one of the conversations is invalid.
+    pub fn ingest_all(
+        &self,
+        conversations: &[Conversation],
+        embedder: Option<&dyn Embedder>,
+        progress: &mut dyn FnMut(IngestProgress),
+    ) -> Result<Vec<IngestReport>, RetrievalError> {
+        let reports = self.store(conversations, embedder, progress)?;
         self.build_vectors(progress)?;
-        Ok(report)
+        Ok(reports)
     }
 
     /// The same without the vector index of a large memory: for many conversations in a row, with one
@@ -97,7 +114,8 @@ impl Memory {
         embedder: Option<&dyn Embedder>,
         progress: &mut dyn FnMut(IngestProgress),
     ) -> Result<IngestReport, RetrievalError> {
-        self.store(conversation, embedder, progress)
+        let reports = self.store(std::slice::from_ref(conversation), embedder, progress)?;
+        Ok(reports.into_iter().next().unwrap_or_default())
     }
 
     /// Builds the vector index over what has none yet, where there are enough turns for it to pay.
@@ -110,44 +128,71 @@ impl Memory {
 
     fn store(
         &self,
-        conversation: &Conversation,
+        conversations: &[Conversation],
         embedder: Option<&dyn Embedder>,
         progress: &mut dyn FnMut(IngestProgress),
-    ) -> Result<IngestReport, RetrievalError> {
-        conversation.validate()?;
+    ) -> Result<Vec<IngestReport>, RetrievalError> {
+        for conversation in conversations {
+            conversation.validate()?;
+        }
         self.check_embedder(embedder.map(Embedder::info))?;
-        let mut report = IngestReport::default();
-        let total = conversation.turn_count();
+        let mut reports = vec![IngestReport::default(); conversations.len()];
+        let total = conversations.iter().map(Conversation::turn_count).sum();
         let mut before = 0;
-        for part in parts(conversation) {
+        for batch in batches(conversations) {
             let mut report_progress = |stage, done, of| {
                 let turns = stage == IngestStage::Turns;
                 let (done, total) = if turns { (before + done, total) } else { (done, of) };
                 progress(IngestProgress { stage, done, total });
             };
-            let mut attempts = 0;
-            let added = loop {
-                let mut missing =
-                    self.read(|reading| Missing::find(reading, &conversation.id, &part, self))?;
-                if let Some(embedder) = embedder {
-                    missing.embed(embedder, &mut report_progress)?;
-                }
-                let outcome = self
-                    .inner
-                    .environment
-                    .write(|txn| Transaction::begin(self, txn, conversation, &missing)?.part(&part));
-                attempts += 1;
-                match outcome {
-                    Err(RetrievalError::ChangedMeanwhile) if attempts < ATTEMPTS => {}
-                    outcome => break outcome?,
-                }
-            };
-            report.add(&added);
-            let turns = part.iter().map(|(_, turns)| turns.len()).sum();
+            let added = self.store_batch(conversations, &batch, embedder, &mut report_progress)?;
+            for ((index, _), added) in batch.iter().zip(&added) {
+                reports[*index].add(added);
+            }
+            let turns = batch.iter().map(|(_, part)| turns_of(part)).sum();
             report_progress(IngestStage::Turns, turns, turns);
             before += turns;
         }
-        Ok(report)
+        Ok(reports)
+    }
+
+    /// Embeds what is missing of a batch, then stores it in one transaction.
+    fn store_batch(
+        &self,
+        conversations: &[Conversation],
+        batch: &[(usize, Part<'_>)],
+        embedder: Option<&dyn Embedder>,
+        progress: &mut dyn FnMut(IngestStage, usize, usize),
+    ) -> Result<Vec<IngestReport>, RetrievalError> {
+        let mut attempts = 0;
+        loop {
+            let mut missing = self.read(|reading| {
+                let find = |(index, part): &(usize, Part<'_>)| {
+                    Missing::find(reading, &conversations[*index].id, part, self)
+                };
+                batch.iter().map(find).collect::<Result<Vec<_>, _>>()
+            })?;
+            let mut words = HashSet::new();
+            for missing in &mut missing {
+                missing.leave_out(&mut words);
+                if let Some(embedder) = embedder {
+                    missing.embed(embedder, progress)?;
+                }
+            }
+            let outcome = self.inner.environment.write(|txn| {
+                let mut added = Vec::with_capacity(batch.len());
+                for ((index, part), missing) in batch.iter().zip(&missing) {
+                    let transaction = Transaction::begin(self, txn, &conversations[*index], missing)?;
+                    added.push(transaction.part(part)?);
+                }
+                Ok(added)
+            });
+            attempts += 1;
+            match outcome {
+                Err(RetrievalError::ChangedMeanwhile) if attempts < ATTEMPTS => {}
+                outcome => return outcome,
+            }
+        }
     }
 
     /// What an ingest leaves that is killed before the vector index is built.
@@ -157,12 +202,37 @@ impl Memory {
         conversation: &Conversation,
         embedder: &dyn Embedder,
     ) -> Result<IngestReport, RetrievalError> {
-        self.store(conversation, Some(embedder), &mut |_| {})
+        let reports = self.store(std::slice::from_ref(conversation), Some(embedder), &mut |_| {})?;
+        Ok(reports.into_iter().next().unwrap_or_default())
     }
 }
 
 /// Sessions, each with those of its turns that belong to the part.
 type Part<'a> = Vec<(&'a Session, &'a [Turn])>;
+
+fn turns_of(part: &Part<'_>) -> usize {
+    part.iter().map(|(_, turns)| turns.len()).sum()
+}
+
+/// Parts of conversations, with the conversation's index, that are stored together: at most [`PART_TURNS`] turns.
+fn batches(conversations: &[Conversation]) -> Vec<Vec<(usize, Part<'_>)>> {
+    let mut batches: Vec<Vec<(usize, Part<'_>)>> = Vec::new();
+    let mut room = 0;
+    for (index, conversation) in conversations.iter().enumerate() {
+        for part in parts(conversation) {
+            let turns = turns_of(&part);
+            if turns > room || batches.is_empty() {
+                batches.push(Vec::new());
+                room = PART_TURNS;
+            }
+            if let Some(batch) = batches.last_mut() {
+                batch.push((index, part));
+            }
+            room -= turns;
+        }
+    }
+    batches
+}
 
 /// Cuts a conversation into parts of at most [`PART_TURNS`] turns; only a session longer than that is cut itself.
 fn parts(conversation: &Conversation) -> Vec<Part<'_>> {

@@ -115,11 +115,10 @@ impl Memory {
         let databases = match Databases::open(&environment)? {
             Some(databases) => databases,
             None if environment.is_empty() => Self::initialise(&environment, settings)?,
-            None => {
-                return Err(RetrievalError::NotAMemory {
-                    path: path.to_owned(),
-                });
-            }
+            // Another process may have made it between the two looks.
+            None => Databases::open(&environment)?.ok_or_else(|| RetrievalError::NotAMemory {
+                path: path.to_owned(),
+            })?,
         };
         let memory = Self::assemble(Arc::new(environment), databases, limits)?;
         memory.check_embedder(settings.embedder.as_ref())?;

@@ -3,7 +3,6 @@
 //! With vectors, the file is all that a memory is made of, and reading it back needs no embedder. Numbers of turns and
 //! conversations, which only the store itself uses, are given anew.
 
-use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::io::Write;
 use std::path::Path;
@@ -21,6 +20,8 @@ use crate::conversation::{read_records, records};
 use crate::{Conversation, Language, ReadOptions, RetrievalError, Turn};
 
 const VERSION: u32 = 1;
+/// Turns read before they are stored.
+const PENDING_TURNS: usize = 1_024;
 /// The key that marks the first line of an export.
 pub(crate) const MARK: &str = "mneme_export";
 
@@ -110,19 +111,30 @@ impl Memory {
                 embedder
             }
         };
-        let report = RefCell::new(IngestReport::default());
+        let mut report = IngestReport::default();
+        let mut pending: Vec<Conversation> = Vec::new();
+        let mut store = |pending: &mut Vec<Conversation>| {
+            for added in memory.ingest_all(pending, embedder, progress)? {
+                report.add(&added);
+            }
+            pending.clear();
+            recorded.clear();
+            Ok::<_, RetrievalError>(())
+        };
         read_records(
             file,
             &ReadOptions::default(),
             &mut |line| recorded.take(line),
             &mut |piece: Conversation| {
-                let added = memory.ingest(&piece, embedder, progress)?;
-                report.borrow_mut().add(&added);
-                recorded.clear();
+                pending.push(piece);
+                if pending.iter().map(Conversation::turn_count).sum::<usize>() >= PENDING_TURNS {
+                    store(&mut pending)?;
+                }
                 Ok(())
             },
         )?;
-        Ok((memory, report.into_inner()))
+        store(&mut pending)?;
+        Ok((memory, report))
     }
 }
 

@@ -331,7 +331,7 @@ fn zips_are_read_whatever_is_around_the_chat() {
     let folder = tempfile::tempdir().unwrap();
     let read = read_conversations(&file(&folder, "x", outer), None).unwrap();
     let ids: Vec<&str> = read.iter().map(|conversation| conversation.id.as_str()).collect();
-    assert_eq!(ids, ["4567890123", "Bob.ZIP"]);
+    assert_eq!(ids, ["4567890123", "Bob"]);
     refused(
         zip(&[("a.jpg", "x"), ("b.json", "{\"id\": 1}")]),
         "found a zip with a.jpg, b.json",

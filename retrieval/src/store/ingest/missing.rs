@@ -1,6 +1,6 @@
 //! What a part of a conversation would add to the store, and its vectors.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use engine_contract::{EmbedKind, Embedder, EngineError, TextVectors};
 
@@ -100,6 +100,11 @@ impl Missing {
             missing.passages.insert(passage);
         }
         Ok(missing)
+    }
+
+    /// Leaves out words that come with an earlier part of the same transaction, and notes its own.
+    pub(super) fn leave_out(&mut self, words: &mut HashSet<String>) {
+        self.words.retain(|word| words.insert(word.clone()));
     }
 
     pub(super) fn embed(

@@ -90,6 +90,41 @@ fn what_is_deleted_leaves_every_index() {
 }
 
 #[test]
+fn small_conversations_share_transactions() {
+    let many: Vec<Conversation> = (0..300)
+        .map(|c| long_conversation(&format!("c{c}"), 1 + c % 30))
+        .collect();
+    let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (together, embedder) = new_memory(&one);
+    let states = |memory: &Memory| memory.read(|reading| Ok(reading.state())).unwrap();
+    let before = states(&together);
+    let reports = together.ingest_all(&many, Some(&embedder), &mut |_| {}).unwrap();
+    let turns: usize = many.iter().map(Conversation::turn_count).sum();
+    assert!(
+        states(&together) - before <= turns / 400,
+        "{} transactions",
+        states(&together) - before
+    );
+    let (alone, _) = new_memory(&other);
+    for (conversation, report) in many.iter().zip(&reports) {
+        let expected = ingest(&alone, &embedder, conversation);
+        assert_eq!(
+            (report.turns_added, report.sessions_added),
+            (expected.turns_added, expected.sessions_added)
+        );
+    }
+    assert_eq!(together.to_string(), alone.to_string());
+    content(&together);
+    let mut broken = many;
+    broken[299].sessions.clear();
+    broken[0].sessions[0].turns[0].text = "changed".into();
+    together
+        .ingest_all(&broken, Some(&embedder), &mut |_| {})
+        .unwrap_err();
+    assert_eq!(together.to_string(), alone.to_string());
+}
+
+#[test]
 fn a_turn_that_moved_to_another_session_is_stored_there() {
     let folder = tempfile::tempdir().unwrap();
     let (memory, embedder) = new_memory(&folder);
