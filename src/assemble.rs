@@ -45,6 +45,7 @@ pub(crate) fn language_model(cpu: Arc<Cpu>, args: &ModelArgs, memory: Option<&Pa
         threads: args.threads,
         kv_bytes: args.kv_mib.saturating_mul(MIB),
         prefix_cache: !args.no_prefix_cache,
+        draft_tokens: args.draft_tokens,
         ..EngineConfig::default()
     };
     let engine = Engine::load_on(cpu, &files, config)

@@ -60,6 +60,10 @@ pub(crate) struct ModelArgs {
     /// Memory for keys and values of the attention cache, in MiB.
     #[arg(long, default_value_t = 1024)]
     pub(crate) kv_mib: u64,
+    /// Tokens guessed ahead from the prompt while few replies are written at once; 0 turns guessing off. Replies do not
+    /// depend on it.
+    #[arg(long, default_value_t = 3)]
+    pub(crate) draft_tokens: usize,
     /// Do not reuse cached prefixes, neither of earlier prompts nor of earlier runs.
     #[arg(long)]
     pub(crate) no_prefix_cache: bool,

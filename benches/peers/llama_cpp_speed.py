@@ -3,7 +3,8 @@
 
 Needs: CMAKE_ARGS=-DGGML_NATIVE=ON pip install --no-binary llama-cpp-python llama-cpp-python
 Usage: llama_cpp_speed.py MNEME_BINARY MODEL.gguf [TEXT_FILE] [RUNS=5] [THREADS=2]
-mneme's decode includes prompt-lookup drafts, which pay where the reply copies from the prompt; llama.cpp has none here.
+mneme's decode is measured twice: token by token, as llama.cpp's, and with prompt-lookup drafts, which pay where the
+reply copies from the prompt.
 """
 import json
 import pathlib
@@ -26,8 +27,9 @@ def seconds(duration):
     return duration["secs"] + duration["nanos"] / 1e9
 
 
-def mneme():
-    command = [binary, "generate", "--raw", text, "--max-tokens", str(NEW + 1), "--json", "--model", model, "--threads", str(threads)]
+def mneme(drafts):
+    command = [binary, "generate", "--raw", text, "--max-tokens", str(NEW + 1), "--json", "--model", model]
+    command += ["--threads", str(threads), "--draft-tokens", str(drafts)]
     usage = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)["usage"]
     decoded = usage["generated_tokens"] - 1
     return usage["prompt_tokens"] / seconds(usage["prefill"]), decoded / seconds(usage["decode"])
@@ -47,8 +49,14 @@ def peer():
     return len(tokens) / (first - start), NEW / (time.perf_counter() - first)
 
 
-measured = [(mneme(), peer()) for _ in range(runs)]
+measured = [(mneme(0), mneme(3), peer()) for _ in range(runs)]
 print(f"{model}: {len(tokens)} prompt tokens, {NEW} new ones, {threads} threads, medians of {runs} alternating runs")
-for index, name in enumerate(["prefill", "decode"]):
-    ours, theirs = (statistics.median(pair[side][index] for pair in measured) for side in (0, 1))
+
+
+def median(side, index):
+    return statistics.median(run[side][index] for run in measured)
+
+
+for name, side, index in [("prefill", 0, 0), ("decode", 0, 1), ("decode with drafts", 1, 1)]:
+    ours, theirs = median(side, index), median(2, index)
     print(f"{name}: mneme {ours:.1f} tok/s, llama.cpp {theirs:.1f} tok/s, ratio {ours / theirs:.2f}")

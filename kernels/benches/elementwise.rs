@@ -9,7 +9,9 @@
 
 use std::time::Duration;
 
-use kernels::{Affine, Cpu, KvDtype, KvLayout, KvPool, KvRows, RopeHeads, RopeTable, Rows, Slot};
+use kernels::{
+    Affine, Cpu, KvDtype, KvLayout, KvPool, KvRows, QuantizedRows, RopeHeads, RopeTable, Rows, Slot,
+};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -40,7 +42,7 @@ fn random(len: usize) -> Vec<f32> {
 fn report(name: &str, rows: usize, call: impl FnMut()) {
     let seconds = timing::time(SPAN, call);
     println!(
-        "{name:>16} x {rows:<4} {:10.2} ({:10.2}) us",
+        "{name:>17} x {rows:<4} {:10.2} ({:10.2}) us",
         seconds.fastest * 1e6,
         seconds.median * 1e6
     );
@@ -50,6 +52,10 @@ fn norms(cpu: &Cpu, rows: usize) {
     let (x, weight) = (random(rows * HIDDEN), random(HIDDEN));
     let mut out = vec![0.0; x.len()];
     report("rms_norm", rows, || cpu.rms_norm(&x, &weight, 1e-6, &mut out));
+    let mut rounded = QuantizedRows::new();
+    report("rms_norm, rounded", rows, || {
+        cpu.rms_norm_quantized(&x, &weight, 1e-6, &mut rounded)
+    });
     let (weight, bias) = (&weight[..384], &weight[384..768]);
     let mut out = vec![0.0; rows * 384];
     report("layer_norm", rows, || {
@@ -61,6 +67,10 @@ fn activations(cpu: &Cpu, rows: usize) {
     let x = random(rows * 2 * INTERMEDIATE);
     let mut out = vec![0.0; rows * INTERMEDIATE];
     report("swiglu", rows, || cpu.swiglu(&x, INTERMEDIATE, &mut out));
+    let mut rounded = QuantizedRows::new();
+    report("swiglu, rounded", rows, || {
+        cpu.swiglu_quantized(&x, INTERMEDIATE, &mut rounded)
+    });
     let mut x = random(rows * 1536);
     report("gelu", rows, || cpu.gelu(&mut x));
 }

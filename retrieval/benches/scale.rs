@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use engine_contract::Embedder;
 use engine_contract::scripted::HashEmbedder;
 use retrieval::{
-    Conversation, ConversationId, Memory, Recall, Retriever, SearchRequest, Searcher, Session, SessionId, Turn,
-    TurnId,
+    Conversation, ConversationId, Memory, Recall, Retriever, SearchRequest, Searcher, Session, SessionId,
+    Turn, TurnId,
 };
 
 const DIMENSION: usize = 384;
@@ -134,8 +134,14 @@ fn measure(turns: usize) -> Result<String, Box<dyn std::error::Error>> {
 
 #[expect(clippy::print_stdout, reason = "what a bench is for")]
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let sizes: Vec<usize> = std::env::args().filter_map(|argument| argument.parse().ok()).collect();
-    for turns in if sizes.is_empty() { vec![1_000, 10_000] } else { sizes } {
+    let sizes: Vec<usize> = std::env::args()
+        .filter_map(|argument| argument.parse().ok())
+        .collect();
+    for turns in if sizes.is_empty() {
+        vec![1_000, 10_000]
+    } else {
+        sizes
+    } {
         println!("{}", measure(turns)?);
     }
     Ok(())

@@ -128,6 +128,22 @@ fn no_command_but_pull_opens_a_socket() {
         .expect("a file is written");
     let predictions = predictions.to_str().expect("a UTF-8 path");
     assert!(alone(&["eval", "score", predictions, "--data", questions]).contains("100.0"));
+    assert!(
+        alone(&["eval", "compare", predictions, predictions, "--data", questions])
+            .contains("0 questions flipped")
+    );
+    assert!(
+        alone(&[
+            "eval",
+            "judge",
+            predictions,
+            "--data",
+            questions,
+            "--judge",
+            "strict"
+        ])
+        .contains("kappa")
+    );
 }
 
 #[test]

@@ -230,3 +230,61 @@ fn what_cannot_be_run_or_scored_is_refused_with_the_remedy() {
     assert!(refused(line).contains("83 of 84 questions have no prediction"));
     assert!(refused("").contains("84 of 84 questions have no prediction"));
 }
+
+/// LongMemEval's shape; the texts are ours. The second question cannot be answered.
+const HISTORIES: &str = r#"[
+  {"question_id": "kite", "question_type": "single-session-user", "question": "What colour is my kite?", "answer": "red",
+   "question_date": "2023/05/30 (Tue) 23:40", "answer_session_ids": ["answer_k"],
+   "haystack_dates": ["2023/05/20 (Sat) 02:21", "2023/05/21 (Sun) 10:00"], "haystack_session_ids": ["other", "answer_k"],
+   "haystack_sessions": [
+     [{"role": "user", "content": "How do I boil an egg?"}, {"role": "assistant", "content": "Seven minutes in boiling water."}],
+     [{"role": "user", "content": "My kite is red and flies well.", "has_answer": true},
+      {"role": "assistant", "content": "Lovely!", "has_answer": false}]]},
+  {"question_id": "boat_abs", "question_type": "single-session-user", "question": "What colour is my boat?",
+   "answer": "The user never spoke of a boat.", "question_date": "2023/05/30 (Tue) 23:40", "answer_session_ids": ["answer_k"],
+   "haystack_dates": ["2023/05/21 (Sun) 10:00"], "haystack_session_ids": ["answer_k"],
+   "haystack_sessions": [[{"role": "user", "content": "My kite is red and flies well.", "has_answer": true}]]}]"#;
+
+#[test]
+fn longmemeval_is_found_answered_and_reported() {
+    fixture::models();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (data, memory, out) = (
+        folder.path().join("lme.json"),
+        folder.path().join("memory"),
+        folder.path().join("run"),
+    );
+    fs::write(&data, HISTORIES).expect("a file");
+    let run = |arguments: &[&str]| {
+        let mut command = fixture::mneme();
+        command
+            .args(["eval", "longmemeval", "--quiet", "--data"])
+            .arg(&data)
+            .arg("--memory")
+            .arg(&memory);
+        command.args(arguments);
+        command
+    };
+    let json = folder.path().join("recall.json");
+    fixture::ok(run(&["--method", "retrieval", "--json"]).arg(&json));
+    let recall = read(&json);
+    assert_eq!((&recall["n"], &recall["left_out"]), (&1.into(), &1.into()));
+    assert_eq!(recall["recall"]["5"], 1.0, "{recall}");
+    assert_eq!(recall["official_turns"]["recall_any"]["5"], 1.0, "{recall}");
+
+    fixture::ok(run(&["--method", "rag", "--out"]).arg(&out));
+    let report = read(&out.join("report.json"));
+    let overall = &report["variants"][0]["table"]["overall"];
+    assert_eq!(overall["n"], 2);
+    assert_eq!(overall["cells"]["recall_turns"]["mean"], 1.0, "{overall}");
+    let trace = fs::read_to_string(out.join("traces/kite.json")).expect("a trace");
+    assert!(
+        trace.contains("30 May 2023") && !trace.contains("answer_k"),
+        "dated, and no id gives the evidence away"
+    );
+    let line = fixture::refused(&mut run(&["--method", "rag", "--types", "easy"]));
+    assert!(
+        line.contains("--types has easy, expected single-session-user"),
+        "{line}"
+    );
+}

@@ -17,7 +17,7 @@ const REST: u64 = 300_000_000;
 /// Memory that an engine will take, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryPlan {
-    /// Matrices laid out for the kernels.
+    /// Matrices laid out for the kernels, and biases.
     pub weights: u64,
     /// The embedding matrix, mapped from the model's file.
     pub embeddings: u64,
@@ -43,7 +43,12 @@ impl MemoryPlan {
             let shape = Qwen2Shape::from_folder(&files.folder)?;
             (WeightFiles::open_folder(&files.folder)?, shape, TilePolicy::Int8)
         };
-        let mut tiled = 0;
+        let biases = if shape.qk_norm {
+            0
+        } else {
+            shape.layers * shape.qkv()
+        };
+        let mut tiled = (biases * size_of::<f32>()) as u64;
         for (name, n, k) in matrices(&shape, weights.has(OUTPUT)) {
             let kind = policy.kind(weights.find(&name, &[n, k])?.format);
             tiled += TiledMatrix::bytes_as(kind, n, k) as u64;

@@ -1,5 +1,6 @@
+use std::ops::Range;
+
 use super::CHUNK;
-use super::source::Chunk;
 use crate::simd::{LANES, Lanes, Simd, math};
 
 /// Queries whose scores are computed together, at most.
@@ -18,14 +19,49 @@ pub(super) struct PanelState<'a> {
     pub(super) values: &'a mut [Lanes],
 }
 
-/// One chunk as seen by one panel.
-pub(super) struct PanelChunk<'a> {
+/// The queries of a panel at one chunk.
+pub(super) struct PanelQueries<'a> {
     /// `[head_dim][queries]`, scaled by `log2 e / sqrt(head_dim)`.
-    pub(super) queries: &'a [f32],
+    pub(super) packed: &'a [f32],
     pub(super) count: usize,
-    pub(super) chunk: &'a Chunk<'a>,
     /// Positions of this chunk that each query attends to.
     pub(super) limits: &'a [usize; MAX_PANEL],
+}
+
+/// Sixteen values as they are kept.
+pub(super) trait Stored {
+    /// Whether they come from memory.
+    const FAR: bool;
+
+    fn widen<S: Simd>(&self, simd: S) -> S::V;
+}
+
+impl Stored for Lanes {
+    const FAR: bool = false;
+
+    #[inline(always)]
+    fn widen<S: Simd>(&self, simd: S) -> S::V {
+        simd.load(self)
+    }
+}
+
+impl Stored for [u16; LANES] {
+    const FAR: bool = true;
+
+    #[inline(always)]
+    fn widen<S: Simd>(&self, simd: S) -> S::V {
+        simd.load_f16(self)
+    }
+}
+
+/// Keys and values of some tiles of a chunk, 16 positions each.
+pub(super) struct Tiles<'a, E> {
+    /// `[tiles][head_dim]`, each one component of 16 positions.
+    pub(super) keys: &'a [E],
+    /// `[16 * tiles][head_dim / 16]`.
+    pub(super) values: &'a [E],
+    /// Memory that will be read next, to be asked for meanwhile.
+    pub(super) ahead: &'a [E],
 }
 
 impl PanelState<'_> {
@@ -36,9 +72,14 @@ impl PanelState<'_> {
         self.values.as_flattened_mut().fill(0.0);
     }
 
-    /// Adds the positions of one chunk.
+    /// Adds the positions of one chunk, whose tiles lie in one or several parts.
     #[inline(always)]
-    pub(super) fn update<S: Simd>(&mut self, simd: S, input: &PanelChunk<'_>) {
+    pub(super) fn update<S: Simd, E: Stored>(
+        &mut self,
+        simd: S,
+        input: &PanelQueries<'_>,
+        parts: &[Tiles<'_, E>],
+    ) {
         let limits = &input.limits[..input.count];
         let longest = limits.iter().copied().max().unwrap_or(0);
         let masked = limits
@@ -47,12 +88,24 @@ impl PanelState<'_> {
         let tiles = longest.div_ceil(LANES);
         let mut scores: Scores = [[0.0; CHUNK]; MAX_PANEL];
         let mut rescale = [0.0; LANES];
-        score(simd, input, tiles, &mut scores);
+        let head_dim = input.packed.len() / input.count;
+        let mut first = 0;
+        for part in parts {
+            let end = tiles.min(first + part.keys.len() / head_dim);
+            score(simd, input, part, (first..end, &mut scores));
+            first = end;
+        }
         for (scores, &limit) in scores.iter_mut().zip(limits).filter(|_| masked) {
             mask(simd, limit, &mut scores.as_chunks_mut().0[..tiles]);
         }
         self.weigh(simd, &mut scores[..input.count], tiles, &mut rescale);
-        self.add_values(simd, input, longest, (&scores, &rescale));
+        let mut first = 0;
+        for part in parts {
+            let end = longest.min(first + part.values.len() * LANES / head_dim);
+            self.add_values(simd, part.values, first..end, (&scores[..input.count], &rescale));
+            rescale = [1.0; LANES];
+            first = end;
+        }
     }
 
     /// Turns scores into weights relative to the new maximum, and adds them up.
@@ -80,29 +133,31 @@ impl PanelState<'_> {
         }
     }
 
+    /// Adds the weighted values of some positions of the chunk.
     #[inline(always)]
-    fn add_values<S: Simd>(
+    fn add_values<S: Simd, E: Stored>(
         &mut self,
         simd: S,
-        input: &PanelChunk<'_>,
-        positions: usize,
-        (weights, rescale): (&Scores, &Lanes),
+        values: &[E],
+        positions: Range<usize>,
+        (weights, rescale): (&[[f32; CHUNK]], &Lanes),
     ) {
-        let columns = input.chunk.values.len() / CHUNK;
+        let count = weights.len();
+        let columns = self.values.len() / count;
         let (rows_at_once, columns_at_once) = S::SUMS;
         let mut row = 0;
-        while row < input.count {
-            let rows = rows_at_once.min(input.count - row);
+        while row < count {
+            let rows = rows_at_once.min(count - row);
             let mut column = 0;
             while column < columns {
                 let wide = columns_at_once.min(columns - column);
                 let sums = Sums {
                     weights: &weights[row..row + rows],
                     rescale: &rescale[row..row + rows],
-                    values: input.chunk.values,
+                    values,
                     columns,
                     column,
-                    positions,
+                    positions: positions.clone(),
                     out: &mut self.values[row * columns..(row + rows) * columns],
                 };
                 column += match wide {
@@ -116,63 +171,81 @@ impl PanelState<'_> {
     }
 }
 
-/// Scores of all queries of a panel against the first `tiles` tiles of the chunk.
+/// Scores of all queries of a panel against some tiles of the chunk, the first ones of `part`.
 #[inline(always)]
-fn score<S: Simd>(simd: S, input: &PanelChunk<'_>, tiles: usize, scores: &mut Scores) {
+fn score<S: Simd, E: Stored>(
+    simd: S,
+    input: &PanelQueries<'_>,
+    part: &Tiles<'_, E>,
+    scores: (Range<usize>, &mut Scores),
+) {
     match input.count {
-        1 => score_rows::<S, 1>(simd, input, tiles, scores),
-        2 => score_rows::<S, 2>(simd, input, tiles, scores),
-        3 => score_rows::<S, 3>(simd, input, tiles, scores),
-        4 => score_rows::<S, 4>(simd, input, tiles, scores),
-        5 => score_rows::<S, 5>(simd, input, tiles, scores),
-        6 => score_rows::<S, 6>(simd, input, tiles, scores),
-        7 => score_rows::<S, 7>(simd, input, tiles, scores),
-        8 => score_rows::<S, 8>(simd, input, tiles, scores),
-        9 => score_rows::<S, 9>(simd, input, tiles, scores),
-        10 => score_rows::<S, 10>(simd, input, tiles, scores),
-        11 => score_rows::<S, 11>(simd, input, tiles, scores),
-        12 => score_rows::<S, 12>(simd, input, tiles, scores),
+        1 => score_rows::<S, E, 1>(simd, input, part, scores),
+        2 => score_rows::<S, E, 2>(simd, input, part, scores),
+        3 => score_rows::<S, E, 3>(simd, input, part, scores),
+        4 => score_rows::<S, E, 4>(simd, input, part, scores),
+        5 => score_rows::<S, E, 5>(simd, input, part, scores),
+        6 => score_rows::<S, E, 6>(simd, input, part, scores),
+        7 => score_rows::<S, E, 7>(simd, input, part, scores),
+        8 => score_rows::<S, E, 8>(simd, input, part, scores),
+        9 => score_rows::<S, E, 9>(simd, input, part, scores),
+        10 => score_rows::<S, E, 10>(simd, input, part, scores),
+        11 => score_rows::<S, E, 11>(simd, input, part, scores),
+        12 => score_rows::<S, E, 12>(simd, input, part, scores),
         _ => unreachable!("a panel holds 1 to 12 queries"),
     }
 }
 
 #[inline(always)]
-fn score_rows<S: Simd, const R: usize>(simd: S, input: &PanelChunk<'_>, tiles: usize, scores: &mut Scores) {
+fn score_rows<S: Simd, E: Stored, const R: usize>(
+    simd: S,
+    input: &PanelQueries<'_>,
+    part: &Tiles<'_, E>,
+    (range, scores): (Range<usize>, &mut Scores),
+) {
     if R > S::ACCUMULATORS {
         unreachable!("panels are cut to the accumulators");
     }
+    let tiles = range.len();
     let mut tile = 0;
     // Few rows leave registers free for several tiles, whose sums then do not wait for each other.
     while 4 * R <= S::ACCUMULATORS && tile + 4 <= tiles {
-        score_tiles::<S, R, 4>(simd, input, tile, scores);
+        score_tiles::<S, E, R, 4>(simd, input, part, (tile, range.start + tile, scores));
         tile += 4;
     }
     while 2 * R <= S::ACCUMULATORS && tile + 2 <= tiles {
-        score_tiles::<S, R, 2>(simd, input, tile, scores);
+        score_tiles::<S, E, R, 2>(simd, input, part, (tile, range.start + tile, scores));
         tile += 2;
     }
     while tile < tiles {
-        score_tiles::<S, R, 1>(simd, input, tile, scores);
+        score_tiles::<S, E, R, 1>(simd, input, part, (tile, range.start + tile, scores));
         tile += 1;
     }
 }
 
-/// Scores of `R` queries against `T` tiles: for each component in order, one multiply-add per query and tile.
+/// Scores of `R` queries against `T` tiles of a part, which are tiles `to..to + T` of the chunk: for each component in
+/// order, one multiply-add per query and tile.
 #[inline(always)]
-fn score_tiles<S: Simd, const R: usize, const T: usize>(
+fn score_tiles<S: Simd, E: Stored, const R: usize, const T: usize>(
     simd: S,
-    input: &PanelChunk<'_>,
-    first: usize,
-    scores: &mut Scores,
+    input: &PanelQueries<'_>,
+    part: &Tiles<'_, E>,
+    (from, to, scores): (usize, usize, &mut Scores),
 ) {
-    let queries = input.queries.as_chunks::<R>().0;
+    let queries = input.packed.as_chunks::<R>().0;
     let head_dim = queries.len();
-    let tiles = &input.chunk.keys[first * head_dim..][..T * head_dim];
+    let tiles = &part.keys[from * head_dim..][..T * head_dim];
     let mut sums = [[simd.zero(); T]; R];
     for (d, query) in queries.iter().enumerate() {
         let mut keys = [simd.zero(); T];
         for (t, key) in keys.iter_mut().enumerate() {
-            *key = simd.load(&tiles[t * head_dim + d]);
+            *key = tiles[t * head_dim + d].widen(simd);
+        }
+        // Keys and values of a tile are two vectors for each component.
+        if E::FAR
+            && let Some(ahead) = part.ahead.get(2 * d..)
+        {
+            simd.prefetch(ahead);
         }
         for (sums, &query) in sums.iter_mut().zip(query) {
             let query = simd.splat(query);
@@ -182,7 +255,7 @@ fn score_tiles<S: Simd, const R: usize, const T: usize>(
         }
     }
     for (scores, sums) in scores.iter_mut().zip(&sums) {
-        for (scores, &sum) in scores.as_chunks_mut().0[first..].iter_mut().zip(sums) {
+        for (scores, &sum) in scores.as_chunks_mut().0[to..].iter_mut().zip(sums) {
             simd.store(sum, scores);
         }
     }
@@ -200,19 +273,20 @@ fn mask<S: Simd>(simd: S, limit: usize, scores: &mut [Lanes]) {
 }
 
 /// `out = out * rescale + weights * values` for some queries and some columns.
-struct Sums<'a> {
+struct Sums<'a, E> {
     weights: &'a [[f32; CHUNK]],
     rescale: &'a [f32],
-    /// `[CHUNK][columns]`.
-    values: &'a [Lanes],
+    /// `[positions][columns]`, at least.
+    values: &'a [E],
     columns: usize,
     column: usize,
-    positions: usize,
+    /// Of the chunk.
+    positions: Range<usize>,
     /// `[queries][columns]`.
     out: &'a mut [Lanes],
 }
 
-impl Sums<'_> {
+impl<E: Stored> Sums<'_, E> {
     /// Returns the columns done.
     #[inline(always)]
     fn add_rows<S: Simd, const C: usize>(self, simd: S) -> usize {
@@ -249,10 +323,10 @@ impl Sums<'_> {
                 *sum = simd.mul(simd.load(out), factor);
             }
         }
-        for (position, values) in values.chunks_exact(columns).take(positions).enumerate() {
+        for (position, values) in positions.zip(values.chunks_exact(columns)) {
             let mut row = [simd.zero(); C];
-            for (value, lanes) in row.iter_mut().zip(&values[column..column + C]) {
-                *value = simd.load(lanes);
+            for (value, stored) in row.iter_mut().zip(&values[column..column + C]) {
+                *value = stored.widen(simd);
             }
             for (sums, weights) in sums.iter_mut().zip(weights) {
                 let weight = simd.splat(weights[position]);

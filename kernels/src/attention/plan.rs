@@ -124,6 +124,11 @@ impl Plan {
         &self.tasks
     }
 
+    /// Whether a task has one row of the batch: a step of decoding.
+    pub(super) fn is_single_row(&self, task: &Task) -> bool {
+        matches!(&self.rows[task.rows.clone()], [QueryRows { rows: 1, .. }])
+    }
+
     /// How many partial results there are; 0 when every task finishes its rows.
     pub(super) fn partials(&self) -> usize {
         self.partials

@@ -1,17 +1,21 @@
 use std::cmp::Ordering;
 
 use super::CHUNK;
+use super::panel::Tiles;
 use crate::kv::KvValues;
 use crate::simd::{LANES, Lanes, Simd};
 use crate::{BLOCK_TOKENS, KvLayer, Rows, SequenceRows};
 
 /// Blocks of a chunk.
-const CHUNK_BLOCKS: usize = CHUNK / BLOCK_TOKENS;
+pub(super) const CHUNK_BLOCKS: usize = CHUNK / BLOCK_TOKENS;
 
 /// Where keys and values come from.
 pub(super) trait Source: Sync {
     /// Widens the keys and values of one chunk; places beyond the sequence's end may keep anything.
     fn load<S: Simd>(&self, simd: S, at: ChunkAt, chunk: &mut Chunk<'_>);
+
+    /// The tiles of one chunk as they are stored, one by one, where that is in half precision; `None` elsewhere.
+    fn stored(&self, at: ChunkAt) -> Option<[Tiles<'_, [u16; LANES]>; CHUNK_BLOCKS]>;
 
     /// Whether two sequences hold the same memory in a chunk, so that one load serves both.
     fn same_chunk(&self, a: usize, b: usize, chunk: usize) -> bool;
@@ -89,6 +93,23 @@ impl Source for PagedSource<'_> {
         }
     }
 
+    fn stored(&self, at: ChunkAt) -> Option<[Tiles<'_, [u16; LANES]>; CHUNK_BLOCKS]> {
+        let pool = self.kv.pool();
+        let KvValues::F16(stored) = pool.values() else {
+            return None;
+        };
+        let half = pool.layout().head_dim;
+        let tile = |chunk: usize, index: usize| match self.blocks(at.sequence, chunk).get(index) {
+            Some(&block) => stored[pool.tile(block, self.kv.layer(), at.head)].as_chunks().0,
+            None => &[],
+        };
+        Some(std::array::from_fn(|index| {
+            let (keys, values) = tile(at.chunk, index).split_at_checked(half).unwrap_or_default();
+            let ahead = tile(at.chunk + 1, index);
+            Tiles { keys, values, ahead }
+        }))
+    }
+
     fn same_chunk(&self, a: usize, b: usize, chunk: usize) -> bool {
         self.blocks(a, chunk) == self.blocks(b, chunk)
     }
@@ -162,6 +183,10 @@ impl Source for PlainSource<'_> {
                 simd.store(simd.load(value), lanes);
             }
         }
+    }
+
+    fn stored(&self, _at: ChunkAt) -> Option<[Tiles<'_, [u16; LANES]>; CHUNK_BLOCKS]> {
+        None
     }
 
     fn same_chunk(&self, a: usize, b: usize, _chunk: usize) -> bool {

@@ -1,7 +1,7 @@
 #![expect(unsafe_code, reason = "tasks write disjoint rows of one output")]
 
 use super::merge::{Segment, Total, record_len, write_normalised};
-use super::panel::{MAX_PANEL, PanelChunk, PanelState};
+use super::panel::{MAX_PANEL, PanelQueries, PanelState, Tiles};
 use super::plan::{Plan, QueryRows, Task};
 use super::source::{Chunk, ChunkAt, Source};
 use super::{CHUNK, Heads, SEGMENT};
@@ -19,8 +19,9 @@ pub(super) struct Work<'a, T> {
     pub(super) partials: SharedSlice<'a, f32>,
 }
 
-/// Runs one task.
-pub(super) struct RunTask<'a, T> {
+/// Runs one task. `STORED` tasks may read half-precision tiles as they are stored; the code for that stands apart
+/// because it cost the other tasks their registers.
+pub(super) struct RunTask<'a, T, const STORED: bool> {
     pub(super) work: &'a Work<'a, T>,
     pub(super) task: &'a Task,
 }
@@ -71,7 +72,7 @@ impl<'a> PanelMemory<'a> {
     }
 }
 
-impl<T: Source> Kernel for RunTask<'_, T> {
+impl<T: Source, const STORED: bool> Kernel for RunTask<'_, T, STORED> {
     type Output = ();
 
     #[inline(always)]
@@ -100,7 +101,7 @@ impl<T: Source> Kernel for RunTask<'_, T> {
     }
 }
 
-impl<T: Source> RunTask<'_, T> {
+impl<T: Source, const STORED: bool> RunTask<'_, T, STORED> {
     fn panels(&self, limit: usize) -> Vec<Panel> {
         let mut panels = Vec::new();
         for rows in self.task.rows.clone() {
@@ -169,35 +170,44 @@ impl<T: Source> RunTask<'_, T> {
                     continue;
                 }
                 let sequence = self.rows(panel).sequence;
-                if loaded.is_none_or(|other| {
-                    other != sequence && !self.work.source.same_chunk(other, sequence, at)
-                }) {
-                    self.work.source.load(
-                        simd,
-                        ChunkAt {
-                            sequence,
-                            head: self.task.head,
-                            chunk: at,
-                        },
-                        chunk,
-                    );
-                }
-                loaded = Some(sequence);
                 let mut memory = PanelMemory::new(memory, columns, panel.count);
                 if at == first {
                     memory.state.clear();
                 }
+                let place = ChunkAt {
+                    sequence,
+                    head: self.task.head,
+                    chunk: at,
+                };
                 let mut limits = [0; MAX_PANEL];
                 for (index, limit) in limits[..panel.count].iter_mut().enumerate() {
                     *limit = self.limit(panel, index).saturating_sub(at * CHUNK).min(CHUNK);
                 }
-                let input = PanelChunk {
-                    queries: memory.queries,
+                let input = PanelQueries {
+                    packed: memory.queries,
                     count: panel.count,
-                    chunk,
                     limits: &limits,
                 };
-                memory.state.update(simd, &input);
+                // Widening in memory pays when several panels read the result.
+                if STORED
+                    && let [_] = panels
+                    && let Some(tiles) = self.work.source.stored(place)
+                {
+                    memory.state.update(simd, &input, &tiles);
+                    continue;
+                }
+                if loaded.is_none_or(|other| {
+                    other != sequence && !self.work.source.same_chunk(other, sequence, at)
+                }) {
+                    self.work.source.load(simd, place, chunk);
+                }
+                loaded = Some(sequence);
+                let tiles = Tiles {
+                    keys: &*chunk.keys,
+                    values: &*chunk.values,
+                    ahead: &[],
+                };
+                memory.state.update(simd, &input, &[tiles]);
             }
         }
         for (panel, memory) in panels.iter().zip(memory.chunks_exact_mut(panel_vectors(columns))) {

@@ -11,7 +11,7 @@ use serde_json::{Number, Value};
 use super::chat::{Chat, Heading};
 use super::container::Container;
 use super::intake::Intake;
-use super::json::{Source, for_each};
+use super::json::{Source, for_each, or_default};
 use crate::{Moment, RetrievalError, Turn, TurnId};
 
 pub(super) fn read(
@@ -40,7 +40,7 @@ struct Exported {
     conversation_id: Option<String>,
     title: Option<String>,
     create_time: Option<Number>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     mapping: serde_json::Map<String, Value>,
     current_node: Option<String>,
 }
@@ -50,6 +50,7 @@ struct Exported {
 struct Node {
     message: Option<Message>,
     parent: Option<String>,
+    #[serde(deserialize_with = "or_default")]
     children: Vec<String>,
 }
 
@@ -57,10 +58,13 @@ struct Node {
 #[serde(default)]
 struct Message {
     id: Option<String>,
+    #[serde(deserialize_with = "or_default")]
     author: Author,
     create_time: Option<Number>,
+    #[serde(deserialize_with = "or_default")]
     content: Content,
     weight: Option<f64>,
+    #[serde(deserialize_with = "or_default")]
     metadata: Metadata,
     recipient: Option<String>,
 }
@@ -68,13 +72,16 @@ struct Message {
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Author {
+    #[serde(deserialize_with = "or_default")]
     role: String,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Content {
+    #[serde(deserialize_with = "or_default")]
     content_type: String,
+    #[serde(deserialize_with = "or_default")]
     parts: Vec<Value>,
     text: Option<String>,
 }

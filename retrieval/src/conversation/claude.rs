@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::chat::{Chat, Heading};
 use super::container::Container;
 use super::intake::Intake;
-use super::json::{Source, for_each};
+use super::json::{Source, for_each, or_default};
 use crate::{Moment, RetrievalError, Turn, TurnId};
 
 pub(super) fn read(
@@ -48,6 +48,7 @@ struct Exported {
     uuid: String,
     name: Option<String>,
     created_at: Option<String>,
+    #[serde(deserialize_with = "or_default")]
     chat_messages: Vec<Message>,
 }
 

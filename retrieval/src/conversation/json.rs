@@ -278,6 +278,13 @@ impl Source<'_> {
     }
 }
 
+/// For a field of a foreign format: `null` is as good as no field.
+pub(super) fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    Option::<T>::deserialize(deserializer).map(Option::unwrap_or_default)
+}
+
 /// The keys of an object; the values are skipped.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Keys(pub(super) Vec<String>);

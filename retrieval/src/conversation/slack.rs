@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::chat::{Chat, Heading};
 use super::container::Container;
 use super::intake::Intake;
-use super::json::{Source, for_each};
+use super::json::{Source, for_each, or_default};
 use crate::{Moment, RetrievalError, Turn, TurnId};
 use markup::{Names, block_text, plain};
 
@@ -132,7 +132,7 @@ fn each_of<T: serde::de::DeserializeOwned>(
 #[derive(Deserialize)]
 struct User {
     id: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     name: String,
     real_name: Option<String>,
     profile: Option<Profile>,
@@ -161,7 +161,7 @@ impl User {
 struct Channel {
     id: String,
     name: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     members: Vec<String>,
 }
 

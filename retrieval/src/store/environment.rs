@@ -5,6 +5,7 @@
 )]
 
 use std::fs;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock};
 
@@ -15,10 +16,11 @@ use crate::RetrievalError;
 pub(super) const DATA_FILE: &str = "data.mdb";
 const MAX_DATABASES: u32 = 32;
 const MAX_READERS: u32 = 512;
-/// `ENOSPC` and `EFBIG`, on every system we build for.
-const NO_SPACE: [i32; 2] = [28, 27];
-/// `EDQUOT` on Linux and macOS.
-const QUOTA: [i32; 2] = [122, 69];
+/// `ENOSPC`, `EFBIG` and `EDQUOT`; the last as Linux and as macOS number it.
+const NO_SPACE: [i32; 4] = [28, 27, 122, 69];
+const IO: i32 = 5;
+/// Bytes that LMDB may write at once, and more.
+const PROBE: usize = 1 << 20;
 
 /// An open environment. One writer at a time over all processes, any number of readers; a reader sees the state of
 /// one commit.
@@ -49,28 +51,11 @@ impl Environment {
         let env = env.map_err(|source| store_error(path, source))?;
         env.clear_stale_readers()
             .map_err(|source| store_error(path, source))?;
-        let environment = Self {
+        Ok(Self {
             env,
             path: path.to_owned(),
             gate: RwLock::new(()),
-        };
-        environment.check_length(stored)?;
-        Ok(environment)
-    }
-
-    /// Reading a page that a cut file does not have would end the process.
-    fn check_length(&self, before: u64) -> Result<(), RetrievalError> {
-        let page = self.env.unnamed_database_stat().page_size as u64;
-        let needed = (self.env.info().last_page_number as u64 + 1) * page;
-        if before > 0 && self.sizes()?.0 < needed {
-            return Err(RetrievalError::Damaged {
-                reason: format!(
-                    "{} ends before byte {needed}, where its last page ends",
-                    self.path.join(DATA_FILE).display()
-                ),
-            });
-        }
-        Ok(())
+        })
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -167,14 +152,32 @@ impl Environment {
 
 fn store_error(path: &Path, source: heed::Error) -> RetrievalError {
     let path = path.to_owned();
-    if let heed::Error::Io(error) = &source
-        && let Some(code) = error.raw_os_error()
-        && (NO_SPACE.contains(&code) || QUOTA.contains(&code))
-    {
-        let reason = error.to_string();
-        return RetrievalError::DiskFull { path, reason };
+    let heed::Error::Io(error) = &source else {
+        return RetrievalError::Store { path, source };
+    };
+    let full = match error.raw_os_error() {
+        Some(code) if NO_SPACE.contains(&code) => Some(error.to_string()),
+        // LMDB says no more when the system has written a part only, as it does when the disk becomes full.
+        Some(IO) => probe(&path).err().map(|error| error.to_string()),
+        _ => None,
+    };
+    match full {
+        Some(reason) => RetrievalError::DiskFull { path, reason },
+        None => RetrievalError::Store { path, source },
     }
-    RetrievalError::Store { path, source }
+}
+
+/// Fails with the system's reason when the folder has no room for one more write, or its data file may not grow.
+fn probe(folder: &Path) -> io::Result<()> {
+    // A folder that cannot be asked has another fault.
+    let (Ok(data), Ok(mut file)) = (
+        fs::metadata(folder.join(DATA_FILE)),
+        tempfile::tempfile_in(folder),
+    ) else {
+        return Ok(());
+    };
+    file.write_all(&[1; PROBE])?;
+    file.set_len(data.len() + PROBE as u64)
 }
 
 #[cfg(test)]
@@ -185,9 +188,9 @@ mod tests {
     fn a_full_disk_is_told_from_other_failures() {
         let path = Path::new("memory");
         let error = |code| store_error(path, heed::Error::Io(std::io::Error::from_raw_os_error(code)));
-        for code in NO_SPACE.into_iter().chain(QUOTA) {
+        for code in NO_SPACE {
             assert!(matches!(error(code), RetrievalError::DiskFull { .. }));
         }
-        assert!(matches!(error(5), RetrievalError::Store { .. }));
+        assert!(matches!(error(IO), RetrievalError::Store { .. }));
     }
 }

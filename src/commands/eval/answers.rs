@@ -103,10 +103,14 @@ pub(super) fn run(task: &Task<'_>, memories: &mut dyn Memories, cpu: &Arc<Cpu>) 
     }
     runs.retain(|run| !run.records.is_empty());
     let mut measured = judging::measure(task, runs)?;
-    if !interrupted {
-        judging::judge(task, &loaded.engine, cpu, &mut measured)?;
-    }
+    // A judge that fails takes no answer with it: the report is written without its verdicts.
+    let judged = if interrupted {
+        Ok(())
+    } else {
+        judging::judge(task, &loaded.engine, cpu, &mut measured)
+    };
     publish::run(task, &file, measured)?;
+    judged?;
     if interrupted {
         bail!("interrupted; the same command with --resume goes on");
     }

@@ -16,7 +16,7 @@ use crate::cli::{JudgeArgs, JudgeKind, ModelArgs};
 use crate::{assemble, interrupt, output, progress};
 
 /// Cases judged between two writes: what a crash loses at most.
-const AT_ONCE: usize = 64;
+const AT_ONCE: usize = 16;
 
 /// Runs with their measures, and what is known of the judges.
 pub(super) struct Runs {

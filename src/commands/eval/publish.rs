@@ -231,11 +231,11 @@ pub(super) fn report(args: &ReportArgs) -> Result<()> {
             run.description.environment["command"]
                 .as_str()
                 .unwrap_or_default()
-                .to_owned()
+                .replace(" --resume", "")
         })
         .chain([environment::command()])
         .collect::<Vec<_>>()
-        .join("\n    ");
+        .join("\n");
     report.environment = pairs(&first.environment);
     report.settings = first.settings.clone();
     report.agreements = agreements;

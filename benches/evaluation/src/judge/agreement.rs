@@ -188,7 +188,11 @@ mod tests {
             (Some(10.0 / 12.0), Some(0.0))
         );
         let requests = model.requests();
-        assert_eq!(requests.len(), agreement.n - 2);
+        assert_eq!(
+            requests.len(),
+            3 * (agreement.n - 2),
+            "two for the odds, one for the label"
+        );
         assert!(requests.iter().all(|request| request.sampling.temperature == 0.0));
         let odd = ScriptedModel::new(|_| Ok("maybe".into()));
         let error = Agreement::measure(&odd, Rules::Longmemeval, None)

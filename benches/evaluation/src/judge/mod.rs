@@ -5,8 +5,11 @@
 //! that a strict judge stands beside the lenient one.
 
 mod agreement;
+mod anchor;
+#[cfg(test)]
+mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
@@ -17,6 +20,7 @@ use engine_contract::{
 use serde::{Deserialize, Serialize};
 
 use crate::error::EvaluationError;
+use crate::f1::count;
 use crate::history::HistoryKind;
 use crate::item::{Item, Metric};
 
@@ -68,24 +72,49 @@ impl Rules {
     }
 
     /// The prompt file for a question.
-    fn text(self, kind: Option<HistoryKind>, unanswerable: bool) -> &'static str {
+    fn prompt(self, kind: Option<HistoryKind>, unanswerable: bool) -> PromptFile {
         match self {
-            Self::Lenient => include_str!("../../prompts/lenient.md"),
-            Self::Strict => include_str!("../../prompts/strict.md"),
-            Self::Longmemeval if unanswerable => include_str!("../../prompts/history_abstention.md"),
+            Self::Lenient => PromptFile::Lenient,
+            Self::Strict => PromptFile::Strict,
+            Self::Longmemeval if unanswerable => PromptFile::HistoryAbstention,
             Self::Longmemeval => match kind {
-                Some(HistoryKind::TemporalReasoning) => include_str!("../../prompts/history_temporal.md"),
-                Some(HistoryKind::KnowledgeUpdate) => include_str!("../../prompts/history_update.md"),
-                Some(HistoryKind::SingleSessionPreference) => {
-                    include_str!("../../prompts/history_preference.md")
-                }
+                Some(HistoryKind::TemporalReasoning) => PromptFile::HistoryTemporal,
+                Some(HistoryKind::KnowledgeUpdate) => PromptFile::HistoryUpdate,
+                Some(HistoryKind::SingleSessionPreference) => PromptFile::HistoryPreference,
                 Some(
                     HistoryKind::SingleSessionUser
                     | HistoryKind::SingleSessionAssistant
                     | HistoryKind::MultiSession,
                 )
-                | None => include_str!("../../prompts/history_answer.md"),
+                | None => PromptFile::HistoryAnswer,
             },
+        }
+    }
+}
+
+/// The files in `prompts`, one for each set of rules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum PromptFile {
+    Lenient,
+    Strict,
+    HistoryAnswer,
+    HistoryTemporal,
+    HistoryUpdate,
+    HistoryPreference,
+    HistoryAbstention,
+}
+
+impl PromptFile {
+    fn text(self) -> &'static str {
+        match self {
+            Self::Lenient => include_str!("../../prompts/lenient.md"),
+            Self::Strict => include_str!("../../prompts/strict.md"),
+            Self::HistoryAnswer => include_str!("../../prompts/history_answer.md"),
+            Self::HistoryTemporal => include_str!("../../prompts/history_temporal.md"),
+            Self::HistoryUpdate => include_str!("../../prompts/history_update.md"),
+            Self::HistoryPreference => include_str!("../../prompts/history_preference.md"),
+            Self::HistoryAbstention => include_str!("../../prompts/history_abstention.md"),
         }
     }
 }
@@ -134,13 +163,14 @@ impl<'a> Case<'a> {
         rules == Rules::Longmemeval || !self.unanswerable
     }
 
-    /// The judge's prompt: greedy, and nothing but a label can come back.
+    /// The judge's prompt: greedy, and nothing but one of `labels` can come back, with its probability where the model
+    /// tells it.
     #[must_use]
-    pub fn request(&self, rules: Rules) -> GenerationRequest {
+    pub fn request(&self, rules: Rules, labels: &[&str]) -> GenerationRequest {
         let one_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-        let labels = rules.labels();
+        let [right, wrong] = rules.labels();
         let case = format!(
-            "\nNow this one.\n\nQuestion: {} Right answer: {}\nAnswer of the system: {}\nLabel:",
+            "\nQuestion: {}\nRight answer: {}\nAnswer of the system: {}\n\nReply {right} or {wrong}.",
             one_line(self.question),
             one_line(self.gold),
             one_line(self.answer),
@@ -149,16 +179,21 @@ impl<'a> Case<'a> {
             Message::new(Role::System, include_str!("../../prompts/system.md").trim_end()),
             Message {
                 role: Role::User,
-                parts: vec![rules.text(self.kind, self.unanswerable).to_owned(), case],
+                parts: vec![rules.prompt(self.kind, self.unanswerable).text().to_owned(), case],
             },
         ];
         let mut request = GenerationRequest::new(Prompt::Chat(messages), 10);
-        request.constraint = Constraint::Choices(labels.map(str::to_owned).to_vec());
+        request.constraint = Constraint::Choices(labels.iter().map(|label| (*label).to_owned()).collect());
+        request.logprobs = Some(0);
         request
     }
 }
 
 /// Judges cases, many at once; the verdicts stand in the order of the cases.
+///
+/// A small model leans to one label whatever it reads. Where the model tells probabilities, a case is therefore right when
+/// the log odds of the two labels exceed those halfway between known right and known wrong answers (`data/anchors.json`)
+/// under the same prompt; otherwise the greedy label counts. After Zhao et al., "Calibrate Before Use", ICML 2021.
 ///
 /// # Errors
 /// [`EvaluationError::Judge`] when the model fails or says something that is no label, or when `cancel` was set.
@@ -173,27 +208,120 @@ pub fn judge(
         rules: rules.name(),
         reason,
     };
-    let (sender, receiver) = mpsc::channel();
-    let mut tickets: BTreeMap<usize, Ticket> = BTreeMap::new();
     let mut verdicts: Vec<bool> = cases.iter().map(|case| case.settled() == Some(true)).collect();
     let open: Vec<usize> = (0..cases.len())
         .filter(|&i| cases[i].settled().is_none())
         .collect();
-    let (mut next, mut done) = (0, 0);
-    while done < open.len() {
-        while next < open.len() {
-            let (sender, index) = (sender.clone(), open[next]);
+    let open_cases: Vec<Case<'_>> = open.iter().map(|&i| cases[i]).collect();
+    let odds = log_odds(model, rules, &open_cases, cancel).map_err(&failed)?;
+    let found = match odds {
+        Some(odds) => {
+            let thresholds = thresholds(model, rules, &open_cases, cancel).map_err(&failed)?;
+            let of = |case: &Case<'_>| thresholds[&rules.prompt(case.kind, case.unanswerable)];
+            open_cases
+                .iter()
+                .zip(odds)
+                .map(|(case, odds)| odds > of(case))
+                .collect()
+        }
+        None => greedy(model, rules, &open_cases, cancel).map_err(&failed)?,
+    };
+    for (index, right) in open.into_iter().zip(found) {
+        verdicts[index] = right;
+    }
+    Ok(verdicts)
+}
+
+/// For each case the logarithm of P(right label) / P(wrong label); `None` when the model tells no probabilities.
+fn log_odds(
+    model: &dyn LanguageModel,
+    rules: Rules,
+    cases: &[Case<'_>],
+    cancel: Option<&AtomicBool>,
+) -> Result<Option<Vec<f64>>, String> {
+    let [right, wrong] = rules.labels();
+    let both = |case: &Case<'_>| [case.request(rules, &[right]), case.request(rules, &[wrong])];
+    let replies = ask_all(model, cases.iter().flat_map(both).collect(), cancel)?;
+    let sum = |reply: &Generation| {
+        let tokens = reply.logprobs.as_ref()?;
+        Some(tokens.iter().map(|token| f64::from(token.logprob)).sum::<f64>())
+    };
+    let odds = replies
+        .chunks(2)
+        .map(|pair| Some(sum(&pair[0])? - sum(&pair[1])?));
+    Ok(odds.collect())
+}
+
+/// The log odds halfway between known right and known wrong answers, for each prompt that the cases use.
+fn thresholds(
+    model: &dyn LanguageModel,
+    rules: Rules,
+    cases: &[Case<'_>],
+    cancel: Option<&AtomicBool>,
+) -> Result<BTreeMap<PromptFile, f64>, String> {
+    let prompts: BTreeSet<PromptFile> = cases
+        .iter()
+        .map(|case| rules.prompt(case.kind, case.unanswerable))
+        .collect();
+    let mut thresholds = BTreeMap::new();
+    for prompt in prompts {
+        let anchors = anchor::of(prompt);
+        let known: Vec<Case<'_>> = anchors.iter().map(Case::from).collect();
+        let odds = log_odds(model, rules, &known, cancel)?.unwrap_or_default();
+        let mean = |right: bool| {
+            let some: Vec<f64> = anchors
+                .iter()
+                .zip(&odds)
+                .filter(|(anchor, _)| anchor.right == right)
+                .map(|(_, odds)| *odds)
+                .collect();
+            some.iter().sum::<f64>() / count(some.len().max(1))
+        };
+        thresholds.insert(prompt, f64::midpoint(mean(true), mean(false)));
+    }
+    Ok(thresholds)
+}
+
+/// The labels that the model chooses by itself.
+fn greedy(
+    model: &dyn LanguageModel,
+    rules: Rules,
+    cases: &[Case<'_>],
+    cancel: Option<&AtomicBool>,
+) -> Result<Vec<bool>, String> {
+    let requests = cases
+        .iter()
+        .map(|case| case.request(rules, &rules.labels()))
+        .collect();
+    let replies = ask_all(model, requests, cancel)?;
+    replies.iter().map(|reply| verdict(rules, &reply.text)).collect()
+}
+
+/// Sends all requests at once; the replies stand in their order.
+fn ask_all(
+    model: &dyn LanguageModel,
+    requests: Vec<GenerationRequest>,
+    cancel: Option<&AtomicBool>,
+) -> Result<Vec<Generation>, String> {
+    let (sender, receiver) = mpsc::channel();
+    let mut tickets: BTreeMap<usize, Ticket> = BTreeMap::new();
+    let mut replies: BTreeMap<usize, Generation> = BTreeMap::new();
+    let total = requests.len();
+    let mut waiting = requests.into_iter().enumerate().peekable();
+    while replies.len() < total {
+        while let Some((index, request)) = waiting.peek().cloned() {
+            let sender = sender.clone();
             let sink = move |result: Result<Generation, EngineError>| {
                 // Nobody listens any more when another case has failed.
                 let _ = sender.send((index, result));
             };
-            match model.submit(cases[index].request(rules), Box::new(sink)) {
+            match model.submit(request, Box::new(sink)) {
                 Ok(ticket) => {
                     tickets.insert(index, ticket);
-                    next += 1;
+                    waiting.next();
                 }
-                Err(EngineError::QueueFull { .. }) if done < next => break,
-                Err(error) => return Err(failed(error.to_string())),
+                Err(EngineError::QueueFull { .. }) if replies.len() < index => break,
+                Err(error) => return Err(error.to_string()),
             }
         }
         match receiver.recv_timeout(CANCEL_POLL) {
@@ -201,17 +329,15 @@ pub fn judge(
                 if let Some(ticket) = tickets.remove(&index) {
                     ticket.detach();
                 }
-                let generation = result.map_err(|error| failed(error.to_string()))?;
-                verdicts[index] = verdict(rules, &generation.text).map_err(&failed)?;
-                done += 1;
+                replies.insert(index, result.map_err(|error| error.to_string())?);
             }
             Err(RecvTimeoutError::Timeout) if cancel.is_some_and(|flag| flag.load(Ordering::Relaxed)) => {
-                return Err(failed("interrupted".into()));
+                return Err("interrupted".into());
             }
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
         }
     }
-    Ok(verdicts)
+    Ok(replies.into_values().collect())
 }
 
 fn verdict(rules: Rules, reply: &str) -> Result<bool, String> {

@@ -1,6 +1,6 @@
 //! A table of texts, for Markdown and for HTML.
 
-/// Rows below a head; the first column is words, the others are figures.
+/// Rows below a head. A column of words stands to the left, one of figures to the right.
 pub(super) struct Grid {
     pub(super) head: Vec<String>,
     pub(super) rows: Vec<Vec<String>>,
@@ -18,10 +18,16 @@ impl Grid {
         std::iter::once(self.head).chain(self.rows).collect()
     }
 
+    /// The first column, and every column some cell of which begins with a letter.
+    fn is_words(&self, column: usize) -> bool {
+        let mut cells = self.rows.iter().filter_map(|row| row.get(column));
+        column == 0 || cells.any(|cell| cell.starts_with(char::is_alphabetic))
+    }
+
     pub(super) fn markdown(&self) -> String {
         let line = |cells: &[String]| format!("| {} |\n", cells.join(" | ").replace('\n', " "));
         let rule: Vec<String> = (0..self.head.len())
-            .map(|column| if column == 0 { "---".into() } else { "---:".into() })
+            .map(|column| if self.is_words(column) { "---" } else { "---:" }.to_owned())
             .collect();
         let rows: String = self.rows.iter().map(|row| line(row)).collect();
         format!("{}{}{rows}", line(&self.head), line(&rule))
@@ -30,24 +36,29 @@ impl Grid {
     pub(super) fn html(&self) -> String {
         let cells = |row: &[String], tag: &str| -> String {
             row.iter()
-                .map(|cell| format!("<{tag}>{}</{tag}>", interval_small(&escape(cell))))
+                .enumerate()
+                .map(|(column, cell)| {
+                    let class = if self.is_words(column) {
+                        " class=\"words\""
+                    } else {
+                        ""
+                    };
+                    format!("<{tag}{class}>{}</{tag}>", interval_small(&escape(cell)))
+                })
                 .collect()
         };
         let rows: String = self
             .rows
             .iter()
             .map(|row| {
-                let class = if row.first().is_some_and(|cell| cell == "all") {
-                    " class=\"all\""
-                } else {
-                    ""
-                };
+                let all = row.first().is_some_and(|cell| cell == "all");
+                let class = if all { " class=\"all\"" } else { "" };
                 format!("<tr{class}>{}</tr>\n", cells(row, "td"))
             })
             .collect();
         format!(
             "<div class=\"scroll\"><table>\n<thead><tr>{}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table></div>\n",
-            cells(&self.head, "th")
+            cells(&self.head, "th").replace('_', "_<wbr>")
         )
     }
 }
@@ -86,7 +97,7 @@ mod tests {
         grid.rows.push(vec!["<script>".into(), "1.0 [0.5, 1.5]".into()]);
         assert!(
             grid.html()
-                .contains("<td>&lt;script&gt;</td><td>1.0 <small>[0.5, 1.5]</small></td>")
+                .contains("<td class=\"words\">&lt;script&gt;</td><td>1.0 <small>[0.5, 1.5]</small></td>")
         );
         assert_eq!(grid.markdown().lines().count(), 3);
     }

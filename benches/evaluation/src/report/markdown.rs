@@ -11,7 +11,11 @@ use super::{Report, tables};
 /// When the report has no run.
 #[must_use]
 pub fn markdown(report: &Report) -> String {
-    let mut out = format!("# {}\n\n    {}\n", report.title, report.command);
+    let mut out = format!(
+        "# {}\n\n    {}\n",
+        report.title,
+        report.command.replace('\n', "\n    ")
+    );
     section(
         &mut out,
         "Quality, in percent with 95 % bootstrap intervals",

@@ -132,7 +132,7 @@ pub(super) fn cost(variants: &[Variant]) -> Grid {
             if cost.ingested_turns > 0 {
                 format!("{:.1} ({} turns)", cost.ingest_seconds, cost.ingested_turns)
             } else {
-                "was there".into()
+                "-".into()
             },
         ]);
     }

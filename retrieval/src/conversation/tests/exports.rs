@@ -15,7 +15,7 @@ const CHATGPT: &str = r#"[{"title": "Boats", "create_time": 1700000000.25, "upda
      "content": {"content_type": "user_editable_context", "user_profile": "I sail", "user_instructions": "Be short"}}},
   "n3": {"id": "n3", "parent": "n2", "children": ["n4", "old"], "message": {"id": "n3", "author": {"role": "user"}, "create_time": 1700000000.5,
      "content": {"content_type": "multimodal_text", "parts": [{"content_type": "image_asset_pointer", "asset_pointer": "x"}, "Which colour?"]}}},
-  "old": {"id": "old", "parent": "n3", "children": [], "message": {"id": "old", "author": {"role": "assistant"}, "create_time": 1900000000,
+  "old": {"id": "old", "parent": "n3", "children": null, "message": {"id": "old", "author": {"role": "assistant"}, "create_time": 1900000000, "metadata": null, "weight": null,
      "content": {"content_type": "text", "parts": ["Blue."]}, "recipient": "all"}},
   "n4": {"id": "n4", "children": ["n5"], "message": {"id": "n4", "author": {"role": "assistant"},
      "content": {"content_type": "thoughts", "thoughts": []}}},

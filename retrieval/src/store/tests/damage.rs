@@ -267,17 +267,9 @@ fn every_damage_is_found_and_named() {
 }
 
 #[test]
-fn a_file_that_was_cut_is_refused_when_it_is_opened() {
+fn a_file_that_is_no_store_is_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let (memory, embedder) = new_memory(&folder);
-    ingest(&memory, &embedder, &long_conversation("long", 600));
-    drop(memory);
-    let path = folder.path().join("data.mdb");
-    let data = std::fs::read(&path).unwrap();
-    std::fs::write(&path, &data[..data.len() / 2]).unwrap();
-    let error = Memory::open(folder.path()).unwrap_err();
-    assert!(error.to_string().contains("damaged"), "{error}");
-    std::fs::write(&path, b"no memory at all").unwrap();
+    std::fs::write(folder.path().join("data.mdb"), b"no memory at all").unwrap();
     let error = Memory::open(folder.path()).unwrap_err();
     assert!(
         matches!(

@@ -315,6 +315,33 @@ fn two_processes_that_write_wait_for_each_other() {
     content(&memory);
 }
 
+#[test]
+fn a_reader_sees_a_whole_memory_at_any_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let (memory, embedder) = new_memory(&folder);
+    let conversation = long_conversation("long", 900);
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            for _ in 0..3 {
+                ingest(&memory, &embedder, &conversation);
+                delete(
+                    &memory,
+                    Deletion::Session(conversation.id.clone(), SessionId::new("session_3")),
+                );
+                delete(&memory, Deletion::Conversation(conversation.id.clone()));
+            }
+        });
+        let mut states = BTreeMap::new();
+        while !writer.is_finished() {
+            let report = memory.check().unwrap();
+            assert!(report.is_whole(), "{:#?}", report.findings);
+            *states.entry(report.turns).or_insert(0) += 1;
+        }
+        println!("turns seen: {states:?}");
+    });
+    assert!(memory.conversations().unwrap().is_empty());
+}
+
 /// A step in the life of a small memory.
 #[derive(Debug, Clone)]
 enum Event {
