@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use engine_contract::scripted::HashEmbedder;
-use engine_contract::{EmbedKind, Embedder, EmbedderInfo, EngineError};
+use engine_contract::{EmbedKind, Embedder, EmbedderInfo, EngineError, TextVectors};
 use jiff::civil::date;
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -131,6 +131,13 @@ impl Embedder for FailsAt {
         match self.1.fetch_sub(1, std::sync::atomic::Ordering::Relaxed) {
             1 => Err(EngineError::ShutDown),
             _ => self.0.embed(texts, kind),
+        }
+    }
+
+    fn embed_tokens(&self, texts: &[&str], kind: EmbedKind) -> Result<Vec<TextVectors>, EngineError> {
+        match self.1.fetch_sub(1, std::sync::atomic::Ordering::Relaxed) {
+            1 => Err(EngineError::ShutDown),
+            _ => self.0.embed_tokens(texts, kind),
         }
     }
 }
