@@ -148,6 +148,14 @@ impl Cpu {
         );
     }
 
+    fn run_task<T: Source>(&self, work: &Work<'_, T>, task: &plan::Task) {
+        if work.plan.is_single_row(task) {
+            self.dispatch(RunTask::<T, true> { work, task });
+        } else {
+            self.dispatch(RunTask::<T, false> { work, task });
+        }
+    }
+
     fn attend<T: Source>(&self, source: &T, inputs: Inputs<'_>, out: &mut [f32]) {
         let Inputs {
             q,
@@ -186,14 +194,7 @@ impl Cpu {
             out: SharedSlice::new(out),
             partials: SharedSlice::new(scratch.values()),
         };
-        let run = |index: usize| {
-            let (work, task) = (&work, &plan.tasks()[index]);
-            if plan.is_single_row(task) {
-                self.dispatch(RunTask::<T, true> { work, task });
-            } else {
-                self.dispatch(RunTask::<T, false> { work, task });
-            }
-        };
+        let run = |index: usize| self.run_task(&work, &plan.tasks()[index]);
         if threads == 1 {
             (0..plan.tasks().len()).for_each(run);
         } else {

@@ -216,6 +216,10 @@ mod tests {
                 .collect())
         }
 
+        fn turns(&self) -> Result<Vec<TurnRecord>, RetrievalError> {
+            Ok(Vec::new())
+        }
+
         fn window(
             &self,
             _: &ConversationId,
