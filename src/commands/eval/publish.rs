@@ -72,6 +72,13 @@ fn notes(report: &Report, asked: usize) -> Vec<String> {
             main.cost.truncated
         ));
     }
+    if report.variants.len() > 1 && main.cost.cached_tokens.is_some() {
+        notes.push(
+            "Runs made one after another share the prefix cache: a later one computes less and takes less time than it \
+             would alone. Compare tokens, not seconds."
+                .into(),
+        );
+    }
     if report.agreements.iter().any(|agreement| agreement.kappa < 0.4) {
         notes.push("A judge whose kappa is below 0.4 agrees with us little more than chance: its figures say little.".into());
     }

@@ -124,8 +124,7 @@ pub(super) fn cost_against_quality(report: &Report) -> String {
         .variants
         .iter()
         .filter_map(|variant| {
-            let tokens = variant.cost.computed_tokens.unwrap_or(variant.cost.prompt_tokens);
-            let tokens = tokens + variant.cost.generated_tokens;
+            let tokens = variant.cost.prompt_tokens + variant.cost.generated_tokens;
             Some((variant, tokens, variant.mean(leading)?)).filter(|_| tokens > 0.0)
         })
         .collect();
@@ -138,7 +137,7 @@ pub(super) fn cost_against_quality(report: &Report) -> String {
     let frame = Frame::new(&xs, ys);
     let title = format!("Cost against quality: {}", leading.name());
     let mut svg = open(WIDTH, HEIGHT, &title, MARGIN[0]);
-    frame.grid(&mut svg, "tokens computed and generated per question");
+    frame.grid(&mut svg, "tokens of prompts and replies per question");
     let (left, right) = range(xs.iter().copied());
     for value in [left, f64::midpoint(left, right), right] {
         let _ = write!(
@@ -148,7 +147,14 @@ pub(super) fn cost_against_quality(report: &Report) -> String {
             HEIGHT - MARGIN[3] + 16.0
         );
     }
-    let places = points
+    // A run that was not asked again stands where its twin does.
+    let mut distinct: Vec<(&Variant, f64, f64)> = Vec::new();
+    for point in points {
+        if !distinct.iter().any(|(twin, ..)| twin.folder == point.0.folder) {
+            distinct.push(point);
+        }
+    }
+    let places = distinct
         .iter()
         .map(|(variant, tokens, quality)| (variant.name.as_str(), frame.x(*tokens), frame.y(*quality)));
     named_points(&mut svg, places);
