@@ -3,8 +3,8 @@ use std::sync::Mutex;
 use engine_contract::scripted::{HashEmbedder, ScriptedModel};
 use engine_contract::{Embedder, EngineError};
 use retrieval::{
-    Conversation, ConversationId, Deletion, Memory, Recall, Retriever, SearchRequest, Searcher, Session,
-    SessionId, Turn,
+    Conversation, ConversationId, Deletion, Memory, RankingConfig, Recall, Retriever, SearchRequest,
+    Searcher, Session, SessionId, Turn,
 };
 
 use super::*;
@@ -147,11 +147,17 @@ fn the_graph_leads_where_words_do_not_and_a_deleted_turn_takes_its_part_along() 
             limit: 3,
             retriever,
         };
+        let ranking = RankingConfig {
+            graph_weight: 5.0,
+            ..RankingConfig::default()
+        };
         let searcher = Searcher::new(memory.clone(), Some(embedder)).unwrap();
+        let searcher = searcher.with_ranking(ranking).unwrap();
         let hits = searcher.search(&request).unwrap();
         hits.iter().map(|hit| hit.turn.id.to_string()).collect()
     };
-    // Turn 3 does not name Rex; turn 2 is its neighbour in the session only.
+    // Turn 3 does not name Rex; turn 2 only stands beside a turn that does.
+    assert_eq!(found(&memory, Retriever::Hybrid)[..2], ["1", "2"]);
     assert_eq!(found(&memory, Retriever::Graph)[..2], ["1", "3"]);
     memory
         .delete(&Deletion::Turn(id.clone(), TurnId::new("3")))
