@@ -9,12 +9,14 @@ use std::collections::HashMap;
 
 /// Tokens that must agree before a draft is worth its rows.
 const GRAM: usize = 2;
-/// Accepted tokens per draft below which drafting stops for a while.
-const WORTHWHILE: f32 = 0.4;
+/// Accepted tokens per draft below which drafting stops for a while: a pass over a draft costs up to twice a pass over
+/// one row (1.5B, 800 tokens of context).
+const WORTHWHILE: f32 = 1.0;
 /// Share of the newest draft in the average.
 const WEIGHT: f32 = 0.2;
-/// Tokens generated before drafting is tried again.
+/// Tokens generated before drafting is tried again; twice as many when it fails again, up to the longest.
 const PAUSE: usize = 32;
+const LONGEST_PAUSE: usize = 128;
 
 /// Guesses at one sequence's continuation.
 #[derive(Debug)]
@@ -29,6 +31,8 @@ pub(crate) struct PromptLookup {
     accepted: f32,
     /// No drafts before the sequence has this many tokens.
     resume: usize,
+    /// Length of the next pause.
+    pause: usize,
 }
 
 impl PromptLookup {
@@ -37,8 +41,9 @@ impl PromptLookup {
             longest,
             after: HashMap::new(),
             indexed: 0,
-            accepted: 1.0,
+            accepted: WORTHWHILE,
             resume: 0,
+            pause: PAUSE,
         }
     }
 
@@ -63,8 +68,11 @@ impl PromptLookup {
     pub(crate) fn note(&mut self, accepted: usize, tokens: usize) {
         self.accepted += WEIGHT * (accepted as f32 - self.accepted);
         if self.accepted < WORTHWHILE {
-            self.accepted = 1.0;
-            self.resume = tokens + PAUSE;
+            self.accepted = WORTHWHILE;
+            self.resume = tokens + self.pause;
+            self.pause = LONGEST_PAUSE.min(2 * self.pause);
+        } else {
+            self.pause = PAUSE;
         }
     }
 }
@@ -99,11 +107,15 @@ mod tests {
     fn drafting_pauses_when_drafts_fail() {
         let mut lookup = PromptLookup::new(3);
         let tokens = [1, 2, 3, 1, 2];
-        for _ in 0..20 {
-            lookup.note(0, tokens.len());
-        }
+        lookup.note(0, tokens.len());
         assert!(lookup.propose(&tokens, 3).is_empty());
         let later = [tokens.to_vec(), (100..130).collect(), vec![1, 2]].concat();
         assert_eq!(lookup.propose(&later, 3), [100, 101, 102]);
+        // The next pause is longer; a draft that pays makes it short again.
+        lookup.note(0, later.len());
+        let later = [later, vec![1, 2].repeat(20)].concat();
+        assert!(lookup.propose(&later, 3).is_empty());
+        lookup.note(3, later.len());
+        assert_eq!(lookup.pause, PAUSE);
     }
 }
