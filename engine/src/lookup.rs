@@ -113,7 +113,7 @@ mod tests {
         assert_eq!(lookup.propose(&later, 3), [100, 101, 102]);
         // The next pause is longer; a draft that pays makes it short again.
         lookup.note(0, later.len());
-        let later = [later, vec![1, 2].repeat(20)].concat();
+        let later = [later, [1, 2].repeat(20)].concat();
         assert!(lookup.propose(&later, 3).is_empty());
         lookup.note(3, later.len());
         assert_eq!(lookup.pause, PAUSE);
