@@ -1,9 +1,5 @@
 //! The only place that writes to stdout, and the one line of an error on stderr.
-#![expect(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "this module is the program's voice"
-)]
+#![expect(clippy::print_stderr, reason = "this module is the program's voice")]
 
 use std::io::Write;
 
@@ -11,19 +7,28 @@ use serde::Serialize;
 
 /// One line on stdout.
 pub(crate) fn line(text: impl AsRef<str>) {
-    println!("{}", text.as_ref());
+    written(writeln!(std::io::stdout(), "{}", text.as_ref()));
+}
+
+/// Ends the program where nobody reads on (`mneme … | head`), and where stdout cannot be written.
+fn written(result: std::io::Result<()>) {
+    let Err(error) = result else { return };
+    if error.kind() == std::io::ErrorKind::BrokenPipe {
+        std::process::exit(0);
+    }
+    eprintln!("error: stdout cannot be written: {error}");
+    std::process::exit(1);
 }
 
 /// Text without an end of line, shown at once.
 pub(crate) fn piece(text: &str) {
-    print!("{text}");
-    // A closed stdout ends the next line's print.
-    let _ = std::io::stdout().flush();
+    let mut out = std::io::stdout();
+    written(write!(out, "{text}").and_then(|()| out.flush()));
 }
 
 /// One JSON value on one line of stdout.
 pub(crate) fn json(value: &impl Serialize) -> anyhow::Result<()> {
-    println!("{}", serde_json::to_string(value)?);
+    line(serde_json::to_string(value)?);
     Ok(())
 }
 
@@ -63,7 +68,7 @@ pub(crate) fn table(rows: &[Vec<String>]) {
             .zip(&widths)
             .map(|(cell, width)| format!("{cell:<width$}"))
             .collect();
-        println!("{}", cells.join("  ").trim_end());
+        line(cells.join("  ").trim_end());
     }
 }
 

@@ -188,12 +188,11 @@ pub fn recognise(path: &Path) -> Result<Format, RetrievalError> {
     let mut result = Err(RetrievalError::NothingToIngest {
         path: path.to_owned(),
     });
-    for (index, name) in names
+    for (index, _) in names
         .iter()
         .enumerate()
         .filter(|(_, name)| may_hold_conversations(name))
     {
-        let _ = name;
         result = sniff(&mut container, index);
         if result.is_ok() {
             break;
